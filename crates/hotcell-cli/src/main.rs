@@ -1,0 +1,3 @@
+//! The `hotcell` command.
+
+fn main() {}

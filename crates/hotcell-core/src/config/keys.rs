@@ -1,0 +1,145 @@
+//! Every key there is, once: parsing, suggestions, variables and the schema's test are made from this table.
+
+/// A key of the configuration.
+#[derive(Debug, Clone, Copy)]
+pub struct KeyInfo {
+    /// The key with its table, for instance `limits.memory`; flat keys have no table.
+    pub name: &'static str,
+    /// The environment variable that sets it, if there is one.
+    pub variable: Option<&'static str>,
+    /// The flag of the `hotcell` command that sets it, if there is one.
+    pub flag: Option<&'static str>,
+    /// What it takes.
+    pub takes: &'static str,
+    /// A line that sets it.
+    pub example: &'static str,
+    pub(super) key: Key,
+}
+
+impl KeyInfo {
+    /// The table, and the key in it.
+    pub fn split(&self) -> (Option<&'static str>, &'static str) {
+        match self.name.split_once('.') {
+            Some((table, key)) => (Some(table), key),
+            None => (None, self.name),
+        }
+    }
+}
+
+/// What a key sets.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Key {
+    Mode,
+    SandboxBackend,
+    Url,
+    Credential,
+    Isolation,
+    Approximate,
+    Read,
+    Write,
+    Overlay,
+    Deny,
+    Protect,
+    Unprotect,
+    Network,
+    Pass,
+    Set,
+    Memory,
+    Cpus,
+    CpuTime,
+    Processes,
+    OpenFiles,
+    Disk,
+    Output,
+    Timeout,
+    Cwd,
+    User,
+    Tty,
+}
+
+const PATHS: &str = "a list of paths";
+const SIZE: &str = "a size";
+const DURATION: &str = "a duration";
+const COUNT: &str = "a whole number";
+
+const fn key(key: Key, name: &'static str, takes: &'static str, example: &'static str) -> KeyInfo {
+    KeyInfo { name, variable: None, flag: None, takes, example, key }
+}
+
+impl KeyInfo {
+    const fn flag(self, flag: &'static str) -> Self {
+        Self { flag: Some(flag), ..self }
+    }
+
+    const fn variable(self, variable: &'static str) -> Self {
+        Self { variable: Some(variable), ..self }
+    }
+}
+
+/// Every key, in the order in which they are documented.
+pub const KEYS: &[KeyInfo] = &[
+    key(Key::SandboxBackend, "sandbox_backend", "the name of a runtime", "sandbox_backend = \"native\""),
+    key(Key::Url, "sandbox_url", "an address", "sandbox_url = \"https://sandbox.example.org\""),
+    key(Key::Credential, "sandbox_api_key", "a key", "sandbox_api_key = \"…\""),
+    key(Key::Mode, "sandbox.mode", "the name of a runtime", "mode = \"native\"")
+        .flag("--runtime")
+        .variable("HOTCELL_RUNTIME"),
+    key(Key::Isolation, "sandbox.isolation", "an isolation level", "isolation = \"container\"")
+        .flag("--isolation")
+        .variable("HOTCELL_ISOLATION"),
+    key(Key::Approximate, "sandbox.approximate", "a list of controls", "approximate = [\"memory\"]"),
+    key(Key::Read, "filesystem.read", PATHS, "read = [\"src\", \"~/data\"]").flag("--read"),
+    key(Key::Write, "filesystem.write", PATHS, "write = [\"target\"]").flag("--write"),
+    key(Key::Overlay, "filesystem.overlay", PATHS, "overlay = [\".\"]").flag("--overlay"),
+    key(Key::Deny, "filesystem.deny", PATHS, "deny = [\"secrets\"]").flag("--deny"),
+    key(Key::Protect, "filesystem.protect", "a list of relative paths", "protect = [\"deploy.sh\"]"),
+    key(Key::Unprotect, "filesystem.unprotect", "a list of relative paths", "unprotect = [\".vscode\"]"),
+    key(Key::Network, "network.mode", "\"deny\" or \"open\"", "mode = \"deny\"")
+        .flag("--net")
+        .variable("HOTCELL_NETWORK"),
+    key(Key::Pass, "env.pass", "a list of variable names", "pass = [\"RUST_LOG\"]").flag("--pass-env"),
+    key(Key::Set, "env.set", "a table of texts", "set = { RUST_LOG = \"info\" }").flag("--env"),
+    key(Key::Memory, "limits.memory", SIZE, "memory = \"256m\"").flag("--memory").variable("HOTCELL_MEMORY"),
+    key(Key::Cpus, "limits.cpus", "a number of CPUs", "cpus = 1.5").flag("--cpus").variable("HOTCELL_CPUS"),
+    key(Key::CpuTime, "limits.cpu_time", DURATION, "cpu_time = \"60s\"")
+        .flag("--cpu-time")
+        .variable("HOTCELL_CPU_TIME"),
+    key(Key::Processes, "limits.processes", COUNT, "processes = 64").flag("--pids").variable("HOTCELL_PROCESSES"),
+    key(Key::OpenFiles, "limits.open_files", COUNT, "open_files = 256")
+        .flag("--open-files")
+        .variable("HOTCELL_OPEN_FILES"),
+    key(Key::Disk, "limits.disk", SIZE, "disk = \"1g\"").flag("--disk").variable("HOTCELL_DISK"),
+    key(Key::Output, "limits.output", SIZE, "output = \"16m\"").flag("--max-output").variable("HOTCELL_OUTPUT"),
+    key(Key::Timeout, "limits.timeout", DURATION, "timeout = \"10s\"").flag("--timeout").variable("HOTCELL_TIMEOUT"),
+    key(Key::Cwd, "process.cwd", "a path", "cwd = \"src\"").flag("--cwd"),
+    key(Key::User, "process.user", "a user of the box", "user = \"root\""),
+    key(Key::Tty, "process.tty", "true or false", "tty = true").flag("--tty"),
+];
+
+/// The key with this full name.
+pub(crate) fn named(name: &str) -> Option<&'static KeyInfo> {
+    KEYS.iter().find(|info| info.name == name)
+}
+
+/// The names of the tables.
+pub(super) fn tables() -> impl Iterator<Item = &'static str> {
+    let mut last = None;
+    KEYS.iter().filter_map(|info| info.split().0).filter(move |table| last.replace(*table) != Some(*table))
+}
+
+/// The key with this name in this table.
+pub(super) fn find(table: Option<&str>, name: &str) -> Option<&'static KeyInfo> {
+    KEYS.iter().find(|info| info.split() == (table, name))
+}
+
+/// What somebody who wrote an unknown key may have meant: a near name in the same place, or the same name elsewhere.
+pub(super) fn suggest(table: Option<&str>, name: &str) -> Option<String> {
+    let here = KEYS.iter().filter(|info| info.split().0 == table).map(|info| info.split().1);
+    let tables = tables().filter(|_| table.is_none());
+    if let Some(near) = crate::suggest::nearest(name, here.chain(tables)) {
+        return Some(near.to_owned());
+    }
+    let elsewhere = KEYS.iter().find(|info| info.split().1 == name)?;
+    let (table, key) = elsewhere.split();
+    Some(table.map_or_else(|| key.to_owned(), |table| format!("{table}.{key}")))
+}

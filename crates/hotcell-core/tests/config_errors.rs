@@ -1,0 +1,222 @@
+//! Every kind of mistake in a configuration file, with the message that a person sees.
+
+use hotcell_core::config::{Config, Layer, MAX_CONFIG_BYTES};
+
+fn error(text: &str, layer: Layer) -> String {
+    match Config::parse(text, "hotcell.toml", layer) {
+        Ok(config) => panic!("{text:?} was accepted: {config:?}"),
+        Err(error) => error.to_string(),
+    }
+}
+
+#[test]
+fn mistakes_in_a_users_file() {
+    let table: &[(&str, &str)] = &[
+        // Unknown keys.
+        ("[limits]\nmemroy = 1", "hotcell.toml:2: unknown key `memroy` in [limits]; did you mean `memory`?"),
+        ("\n\n[limit]\nmemory = 1", "hotcell.toml:3: unknown key `limit`; did you mean `limits`?"),
+        ("memory = 1", "hotcell.toml:1: unknown key `memory`; did you mean `limits.memory`?"),
+        (
+            "[sandbox]\ntimeout = 1",
+            "hotcell.toml:2: unknown key `timeout` in [sandbox]; did you mean `limits.timeout`?",
+        ),
+        ("[sandbox]\nbackend = 1", "hotcell.toml:2: unknown key `backend` in [sandbox]"),
+        ("sandbox_bakend = 'x'", "hotcell.toml:1: unknown key `sandbox_bakend`; did you mean `sandbox_backend`?"),
+        (
+            "[limits.memory]\nmax = 1",
+            "hotcell.toml:1: `limits.memory` takes a size, not a table; for example: memory = \"256m\"",
+        ),
+        ("\"\\u001b[2J\" = 1", "hotcell.toml:1: unknown key `\\u{1b}[2J`"),
+        // Wrong types.
+        (
+            "limits = 3",
+            "hotcell.toml:1: `limits` takes a table, not a whole number; for example: [limits] on a line of its own",
+        ),
+        (
+            "[filesystem]\nread = \"src\"",
+            "hotcell.toml:2: `filesystem.read` takes a list of paths, not a text; for example: read = [\"src\", \"~/data\"]",
+        ),
+        (
+            "[filesystem]\nread = [\n  \"a\",\n  7,\n]",
+            "hotcell.toml:4: `filesystem.read` takes a list of paths, not a whole number; for example: read = [\"src\", \"~/data\"]",
+        ),
+        (
+            "[process]\ntty = \"yes\"",
+            "hotcell.toml:2: `process.tty` takes true or false, not a text; for example: tty = true",
+        ),
+        (
+            "[limits]\nmemory = 1.5",
+            "hotcell.toml:2: `limits.memory` takes a size, not a fraction; for example: memory = \"256m\"",
+        ),
+        (
+            "[limits]\ncpus = \"two\"",
+            "hotcell.toml:2: `limits.cpus` takes a number of CPUs, not a text; for example: cpus = 1.5",
+        ),
+        (
+            "[env]\nset = [\"A=b\"]",
+            "hotcell.toml:2: `env.set` takes a table of texts, not a list; for example: set = { RUST_LOG = \"info\" }",
+        ),
+        (
+            "[env.set]\nA = 1",
+            "hotcell.toml:2: `env.set` takes a table of texts, not a whole number; for example: set = { RUST_LOG = \"info\" }",
+        ),
+        (
+            "[limits]\ntimeout = 2026-01-01",
+            "hotcell.toml:2: `limits.timeout` takes a duration, not a date; for example: timeout = \"10s\"",
+        ),
+        // Values out of range.
+        (
+            "[limits]\nmemory = 0",
+            "hotcell.toml:2: `limits.memory` cannot be `0`: it is zero; write a size such as \"256m\", \"1g\", \"512k\", \"64MiB\" or a whole number of bytes; units are multiples of 1024",
+        ),
+        (
+            "[limits]\nmemory = -5",
+            "hotcell.toml:2: `limits.memory` cannot be `-5`: it is negative; write a size such as \"256m\", \"1g\", \"512k\", \"64MiB\" or a whole number of bytes; units are multiples of 1024",
+        ),
+        (
+            "[limits]\nmemory = 99999999999999999999999",
+            "hotcell.toml:2: `limits.memory` cannot be `99999999999999999999999`: it is too large; write a size such as \"256m\", \"1g\", \"512k\", \"64MiB\" or a whole number of bytes; units are multiples of 1024",
+        ),
+        (
+            "[limits]\nmemory = \"lots\"",
+            "hotcell.toml:2: `limits.memory` cannot be `lots`: it is not a whole number; write a size such as \"256m\", \"1g\", \"512k\", \"64MiB\" or a whole number of bytes; units are multiples of 1024",
+        ),
+        (
+            "[limits]\ntimeout = \"1 week\"",
+            "hotcell.toml:2: `limits.timeout` cannot be `1 week`: the unit is not known; write a duration such as \"10s\", \"500ms\", \"2m\", \"1h\" or a whole number of seconds",
+        ),
+        (
+            "[limits]\nprocesses = \"4k\"",
+            "hotcell.toml:2: `limits.processes` cannot be `4k`: it is not a whole number; write a whole number such as 64",
+        ),
+        (
+            "[limits]\ncpus = 0.0",
+            "hotcell.toml:2: `limits.cpus` cannot be `0`: a number of CPUs is between 0.01 and 8192, for example 2 or 0.5",
+        ),
+        (
+            "[limits]\ncpus = nan",
+            "hotcell.toml:2: `limits.cpus` cannot be `NaN`: a number of CPUs is between 0.01 and 8192, for example 2 or 0.5",
+        ),
+        (
+            "[process]\nuser = 70000",
+            "hotcell.toml:2: `process.user` cannot be `70000`: the user in the box is \"hotcell\" (uid 1000), \"root\" (uid 0 inside only) or a number from 0 to 65533",
+        ),
+        (
+            "[network]\nmode = \"none\"",
+            "hotcell.toml:2: `network.mode` cannot be `none`: the network modes are \"deny\" and \"open\"",
+        ),
+        (
+            "[sandbox]\nisolation = \"vm\"",
+            "hotcell.toml:2: `sandbox.isolation` cannot be `vm`: `vm` is not an isolation level; levels, weakest first: process, container, user-kernel, microvm",
+        ),
+        (
+            "[filesystem]\nread = [\"\"]",
+            "hotcell.toml:2: `filesystem.read` cannot be ``: a path is not empty; `.` is the root of the policy",
+        ),
+        (
+            "[filesystem]\nread = [\"a\\u0000b\"]",
+            "hotcell.toml:2: `filesystem.read` cannot be `a\\u{0}b`: a path has no NUL byte",
+        ),
+        (
+            "[env]\npass = [\"A=B\"]",
+            "hotcell.toml:2: `env.pass` cannot be `A=B`: a variable's name is not empty and has no `=` and no NUL byte",
+        ),
+        // Contradictions.
+        (
+            "sandbox_backend = \"docker\"\n[sandbox]\nmode = \"native\"",
+            "hotcell.toml:3: `sandbox.mode` contradicts hotcell.toml:1: one asks for native, the other for docker",
+        ),
+    ];
+    for (text, expected) in table {
+        assert_eq!(error(text, Layer::User), *expected, "{text}");
+    }
+}
+
+#[test]
+fn runtime_and_control_names_come_with_suggestions() {
+    let message = error("[sandbox]\nmode = \"natvie\"", Layer::User);
+    assert!(
+        message.starts_with("hotcell.toml:2: `sandbox.mode` cannot be `natvie`: ")
+            && message.contains("did you mean `native`?"),
+        "{message}"
+    );
+    let message = error("[sandbox]\napproximate = [\n\"memry\"]", Layer::User);
+    assert!(message.starts_with("hotcell.toml:3: ") && message.contains("did you mean `memory`?"), "{message}");
+}
+
+#[test]
+fn text_that_is_not_toml_is_placed_without_repeating_it() {
+    let message = error("[limits]\nmemory = \"1g\nsandbox_api_key = \"hunter2\"", Layer::User);
+    assert!(message.starts_with("hotcell.toml:2: not valid TOML: "), "{message}");
+    let message = error("sandbox_api_key = hunter2", Layer::User);
+    assert!(message.starts_with("hotcell.toml:1: not valid TOML: ") && !message.contains("hunter2"), "{message}");
+    let message = error("[limits]\nmemory = 1\nmemory = 2", Layer::User);
+    assert!(message.starts_with("hotcell.toml:3: not valid TOML: duplicate key"), "{message}");
+}
+
+#[test]
+fn keys_that_would_loosen_are_not_for_project_files() {
+    for (text, key) in [
+        ("[filesystem]\nunprotect = [\".vscode\"]", "filesystem.unprotect"),
+        ("\nsandbox_url = \"https://x\"", "sandbox_url"),
+        ("\nsandbox_api_key = \"x\"", "sandbox_api_key"),
+        ("[limits]\nmemory = \"unlimited\"", "limits.memory"),
+        ("[env]\nset = { LD_PRELOAD = \"x.so\" }", "env.set"),
+    ] {
+        let message = error(text, Layer::Project);
+        assert!(message.starts_with(&format!("hotcell.toml:2: a project file may not set `{key}`: ")), "{message}");
+        assert!(message.ends_with("put it into your own file or pass it as a flag"), "{message}");
+        assert!(Config::parse(text, "hotcell.toml", Layer::User).is_ok());
+    }
+}
+
+#[test]
+fn large_and_deep_files_are_refused() {
+    let message = error(&"#".repeat(MAX_CONFIG_BYTES + 1), Layer::User);
+    assert_eq!(message, "hotcell.toml: 1048577 bytes are more than a configuration file may have (1048576)");
+    let deep = format!("a = {}{}", "[".repeat(100_000), "]".repeat(100_000));
+    assert!(error(&deep, Layer::User).starts_with("hotcell.toml:1: not valid TOML: "));
+}
+
+#[test]
+fn a_whole_file_is_read() {
+    let text = r#"
+        sandbox_backend = "none"
+        sandbox_url = "https://sandbox.example.org"
+        sandbox_api_key = "hunter2"
+        [sandbox]
+        mode = "native"
+        isolation = "process"
+        approximate = ["memory", "cpu_time"]
+        [filesystem]
+        read = ["src"]
+        write = ["target"]
+        overlay = ["vendor"]
+        deny = ["secrets"]
+        protect = ["deploy.sh"]
+        unprotect = [".vscode"]
+        [network]
+        mode = "open"
+        [env]
+        pass = ["RUST_LOG"]
+        set = { A = "b" }
+        [limits]
+        memory = "256m"
+        cpus = 2
+        cpu_time = 60
+        processes = "unlimited"
+        open_files = 0x40
+        disk = "1g"
+        output = "16MiB"
+        timeout = "500ms"
+        [process]
+        cwd = "src"
+        user = "root"
+        tty = true
+    "#;
+    let config = Config::parse(text, "hotcell.toml", Layer::User).unwrap();
+    let shown = format!("{config:?}");
+    assert!(!shown.contains("hunter2") && shown.contains("[secret]"));
+    assert_eq!(config.limits.open_files.unwrap().value.value(), Some(64));
+    assert_eq!(config.limits.timeout.unwrap().origin.to_string(), "hotcell.toml:29");
+}

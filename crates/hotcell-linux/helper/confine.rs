@@ -1,0 +1,59 @@
+//! What the box may do: identity, capabilities, Landlock.
+
+use crate::sys;
+use crate::wire::Reader;
+
+/// Brings up the loopback interface of the box's own network namespace.
+pub fn loopback_up() -> sys::Result<()> {
+    const SIOCSIFFLAGS: usize = 0x8914;
+    const UP_AND_RUNNING: i16 = 0x1 | 0x40;
+    let mut request = [0u8; 40];
+    request[..2].copy_from_slice(b"lo");
+    request[16..18].copy_from_slice(&UP_AND_RUNNING.to_ne_bytes());
+    let socket = sys::interface_socket()?;
+    let result = sys::ioctl(socket, SIOCSIFFLAGS, request.as_ptr() as usize);
+    sys::close(socket);
+    result.map(|_| ())
+}
+
+/// Becomes the box's user, keeping for now the capabilities that the next steps need.
+pub fn become_user(uid: u32, gid: u32) -> sys::Result<()> {
+    sys::prctl(sys::PR_SET_KEEPCAPS, 1, 0)?;
+    sys::clear_groups()?;
+    sys::setresgid(gid)?;
+    sys::setresuid(uid)?;
+    sys::capset(sys::permitted_capabilities()?)?;
+    crate::setup::stay_bound()
+}
+
+/// Empties every capability set, the bounding set included, and locks the ways back.
+pub fn drop_capabilities() -> sys::Result<()> {
+    // NOROOT, NO_SETUID_FIXUP and NO_CAP_AMBIENT_RAISE set; all four bits locked.
+    const SECURE_BITS: usize = 0xef;
+    sys::prctl(sys::PR_CAP_AMBIENT, sys::PR_CAP_AMBIENT_CLEAR_ALL, 0)?;
+    sys::prctl(sys::PR_SET_SECUREBITS, SECURE_BITS, 0)?;
+    for capability in 0..64 {
+        match sys::prctl(sys::PR_CAPBSET_DROP, capability, 0) {
+            Ok(_) => {}
+            // One past the last that this kernel knows.
+            Err(sys::EINVAL) if capability > 30 => break,
+            Err(errno) => return Err(errno),
+        }
+    }
+    sys::capset(0).map(|_| ())
+}
+
+/// Restricts this process, and all that it will start, to the paths and accesses listed.
+pub fn landlock(reader: &mut Reader<'_>) -> sys::Result<()> {
+    let (files, network, scoped, size) = (reader.u64()?, reader.u64()?, reader.u64()?, reader.u32()?);
+    let ruleset = sys::landlock_ruleset(files, network, scoped, size as usize)?;
+    for _ in 0..reader.u32()? {
+        let (path, access) = (reader.text()?, reader.u64()?);
+        let place = sys::openat2(sys::AT_FDCWD, path, sys::O_PATH, 0, sys::RESOLVE_NO_MAGICLINKS)?;
+        sys::landlock_allow(ruleset, place, access)?;
+        sys::close(place);
+    }
+    sys::landlock_restrict(ruleset)?;
+    sys::close(ruleset);
+    Ok(())
+}

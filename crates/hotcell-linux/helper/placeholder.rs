@@ -1,0 +1,183 @@
+//! Placeholders: something to mount on where a protected path does not exist yet.
+//!
+//! A mount needs a place. Where a protected path (`.git/hooks` in a tree without `.git`) is missing from a tree that the
+//! box may write, the spawner makes the first missing component, empty, for as long as boxes need it. Each box holds a
+//! shared lock on it; whoever lets go last removes it, unless the user has put something there meanwhile. A
+//! placeholder that survived a power cut or a SIGKILL of the spawner is known by its mode and time, and is adopted and
+//! removed by the next box.
+
+use crate::sys::{self, Fd};
+
+/// Modification time of a placeholder: a moment in 1970 that no other file has.
+const MARK: u64 = 4_739_156;
+/// Readable and searchable by its owner, so that it can be locked; nothing else.
+const DIRECTORY_MODE: u32 = 0o500;
+const FILE_MODE: u32 = 0o400;
+const TYPE_MASK: u32 = 0o170_000;
+const TYPE_DIRECTORY: u32 = 0o040_000;
+const TYPE_FILE: u32 = 0o100_000;
+const NAME_MAX: usize = 64;
+const MAX: usize = 2048;
+
+#[derive(Clone, Copy)]
+struct Held {
+    /// Zero: free. Else the slot number plus one.
+    owner: u32,
+    parent: Fd,
+    lock: Fd,
+    directory: bool,
+    name: [u8; NAME_MAX],
+}
+
+/// Every placeholder that a box of this spawner needs.
+pub struct Placeholders {
+    table: *mut Held,
+}
+
+impl Placeholders {
+    pub fn new() -> sys::Result<Self> {
+        // Fresh memory is zero, and a zero entry is a free one.
+        Ok(Self { table: sys::map(None, MAX * size_of::<Held>())?.cast() })
+    }
+
+    fn table(&mut self) -> &mut [Held] {
+        // SAFETY: a mapping of MAX entries that only this value uses; all-zero is a valid entry.
+        unsafe { core::slice::from_raw_parts_mut(self.table, MAX) }
+    }
+
+    /// Makes, or joins, the placeholder `path` below the directory `root`, which must be the file that the library saw.
+    pub fn hold(&mut self, slot: u32, root: &[u8], device: u64, inode: u64, path: &[u8], directory: bool) -> sys::Result<()> {
+        let root = sys::openat(sys::AT_FDCWD, root, sys::O_PATH | sys::O_DIRECTORY, 0)?;
+        let result = self.hold_below(slot, root, device, inode, path, directory);
+        sys::close(root);
+        result
+    }
+
+    fn hold_below(&mut self, slot: u32, root: Fd, device: u64, inode: u64, path: &[u8], directory: bool) -> sys::Result<()> {
+        let seen = sys::fstat(root)?;
+        if seen.device != device || seen.inode != inode {
+            return Err(sys::ESTALE);
+        }
+        let (parent_path, name) = split(path);
+        let mut stored = [0; NAME_MAX];
+        stored.get_mut(..name.len()).ok_or(sys::EINVAL)?.copy_from_slice(name);
+        let parent_path = crate::text::Text::<512>::new().push(b"./").push(parent_path).end();
+        let parent = sys::openat2(
+            root,
+            parent_path.as_bytes(),
+            sys::O_PATH | sys::O_DIRECTORY,
+            0,
+            sys::RESOLVE_BENEATH | sys::RESOLVE_NO_SYMLINKS,
+        )?;
+        let lock = match make_or_join(parent, name, directory) {
+            Ok(Some(lock)) => lock,
+            Ok(None) => {
+                // Something real is there by now: the mount goes onto that, and it stays when the box ends.
+                sys::close(parent);
+                return Ok(());
+            }
+            Err(errno) => {
+                sys::close(parent);
+                return Err(errno);
+            }
+        };
+        let Some(place) = self.table().iter_mut().find(|held| held.owner == 0) else {
+            sys::close(lock);
+            sys::close(parent);
+            return Err(sys::EAGAIN);
+        };
+        *place = Held { owner: slot + 1, parent, lock, directory, name: stored };
+        Ok(())
+    }
+
+    /// Lets go of everything that a box held, removing what nobody else needs.
+    pub fn release(&mut self, slot: u32) {
+        for held in self.table() {
+            if held.owner != slot + 1 {
+                continue;
+            }
+            let length = held.name.iter().position(|byte| *byte == 0).map_or(NAME_MAX, |end| end + 1);
+            // Upgrading fails while another box, of this or another program, still holds it shared.
+            if sys::flock(held.lock, sys::LOCK_EX | sys::LOCK_NB).is_ok() && is_untouched(held.lock, held.directory) {
+                let flags = if held.directory { sys::AT_REMOVEDIR } else { 0 };
+                if is_linked(held.parent, &held.name[..length], held.lock) {
+                    let _ = sys::unlinkat(held.parent, &held.name[..length], flags);
+                }
+            }
+            sys::close(held.lock);
+            sys::close(held.parent);
+            held.owner = 0;
+        }
+    }
+}
+
+fn split(path: &[u8]) -> (&[u8], &[u8]) {
+    match path.iter().rposition(|byte| *byte == b'/') {
+        Some(slash) => (&path[..slash], &path[slash + 1..]),
+        None => (b"", path),
+    }
+}
+
+/// The locked placeholder, or `None` where something that is not a placeholder stands there.
+fn make_or_join(parent: Fd, name: &[u8], directory: bool) -> sys::Result<Option<Fd>> {
+    // A box that lets go may remove the placeholder between our opening and our locking it: then try again.
+    for _ in 0..100 {
+        let made = if directory {
+            sys::mkdirat(parent, name, DIRECTORY_MODE).map(|_| ())
+        } else {
+            sys::openat(parent, name, sys::O_WRONLY | sys::O_CREAT | sys::O_EXCL | sys::O_NOFOLLOW, FILE_MODE).map(sys::close)
+        };
+        let fresh = match made {
+            Ok(()) => true,
+            Err(sys::EEXIST) => false,
+            Err(errno) => return Err(errno),
+        };
+        let kind = if directory { sys::O_DIRECTORY } else { 0 };
+        let lock = match sys::openat(parent, name, sys::O_RDONLY | sys::O_NOFOLLOW | sys::O_NONBLOCK | kind, 0) {
+            Ok(lock) => lock,
+            Err(sys::ENOENT) => continue,
+            // Not ours: something else of that name that we may not even read.
+            Err(_) if !fresh => return Ok(None),
+            Err(errno) => return Err(errno),
+        };
+        if sys::flock(lock, sys::LOCK_SH | sys::LOCK_NB).is_err() {
+            sys::close(lock);
+            sys::pause_briefly();
+            continue;
+        }
+        if !is_linked(parent, name, lock) {
+            sys::close(lock);
+            continue;
+        }
+        if fresh {
+            sys::set_times(lock, MARK)?;
+        } else if !is_untouched(lock, directory) {
+            sys::close(lock);
+            return Ok(None);
+        }
+        return Ok(Some(lock));
+    }
+    Err(sys::EBUSY)
+}
+
+/// Whether `name` still leads to the file that is open as `descriptor`.
+fn is_linked(parent: Fd, name: &[u8], descriptor: Fd) -> bool {
+    let Ok(there) = sys::openat(parent, name, sys::O_PATH | sys::O_NOFOLLOW, 0) else { return false };
+    let same = match (sys::fstat(there), sys::fstat(descriptor)) {
+        (Ok(a), Ok(b)) => a.device == b.device && a.inode == b.inode,
+        _ => false,
+    };
+    sys::close(there);
+    same
+}
+
+/// Whether this is a placeholder as the spawner made it. (A directory that got an entry has another time, and removing
+/// it would fail anyway.)
+fn is_untouched(descriptor: Fd, directory: bool) -> bool {
+    let Ok(stat) = sys::fstat(descriptor) else { return false };
+    let (kind, mode) = if directory { (TYPE_DIRECTORY, DIRECTORY_MODE) } else { (TYPE_FILE, FILE_MODE) };
+    stat.mode & TYPE_MASK == kind
+        && stat.mode & 0o777 == mode
+        && stat.modified == MARK
+        && (directory || stat.size == 0)
+}

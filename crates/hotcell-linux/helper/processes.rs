@@ -1,0 +1,191 @@
+//! Looking at everything that runs in the box, through its own procfs.
+//!
+//! Numbers that come from here are used to kill, but only in the box's own pid namespace and only by its init, which
+//! reaps: a number read here stays its process's until the init itself waits for it or its parent does. A process that
+//! slips away between two looks is found by the next one.
+
+use crate::sys::{self, Fd};
+use crate::text::{Text, parse_number};
+
+/// One process, as `/proc/N/stat` tells.
+pub struct Process {
+    pub pid: i32,
+    pub parent: i32,
+    /// Ended and not yet waited for.
+    pub ended: bool,
+    pub threads: u64,
+    /// Clock ticks, user and system, of the process and of the children that it waited for.
+    pub ticks: u64,
+    /// Clock ticks since boot.
+    pub started: u64,
+}
+
+/// What everything in the box uses.
+#[derive(Default)]
+pub struct Sample {
+    pub tasks: u64,
+    pub ticks: u64,
+    pub memory_kib: u64,
+}
+
+/// Calls `visit` with every process but the init itself.
+pub fn each(mut visit: impl FnMut(&Process)) -> sys::Result<()> {
+    let directory = sys::openat(sys::AT_FDCWD, b"/proc\0", sys::O_RDONLY | sys::O_DIRECTORY, 0)?;
+    let mut buffer = [0u8; 4096];
+    loop {
+        let length = match sys::getdents(directory, &mut buffer) {
+            Ok(0) | Err(_) => break,
+            Ok(length) => length,
+        };
+        let mut at = 0;
+        while at + 19 < length {
+            // struct linux_dirent64: ino 8, off 8, reclen 2, type 1, name.
+            let size = usize::from(u16::from_ne_bytes([buffer[at + 16], buffer[at + 17]]));
+            if size == 0 {
+                break;
+            }
+            if let Some(process) = parse_number(&buffer[at + 19..at + size]).and_then(|pid| look(directory, pid)) {
+                if process.pid != 1 {
+                    visit(&process);
+                }
+            }
+            at += size;
+        }
+    }
+    sys::close(directory);
+    Ok(())
+}
+
+fn read_file(directory: Fd, pid: u64, file: &[u8], buffer: &mut [u8]) -> Option<usize> {
+    let path = Text::<48>::new().number(pid).push(b"/").push(file).end();
+    let descriptor = sys::openat(directory, path.as_bytes(), sys::O_RDONLY, 0).ok()?;
+    let length = sys::read(descriptor, buffer);
+    sys::close(descriptor);
+    length.ok()
+}
+
+fn look(directory: Fd, pid: u64) -> Option<Process> {
+    let mut buffer = [0; 512];
+    let length = read_file(directory, pid, b"stat", &mut buffer)?;
+    parse_stat(pid as i32, &buffer[..length])
+}
+
+/// The name of the command is between parentheses and may contain anything: fields are counted from the last ')'.
+fn parse_stat(pid: i32, line: &[u8]) -> Option<Process> {
+    let end = line.iter().rposition(|byte| *byte == b')')?;
+    let rest = line.get(end + 2..)?;
+    let ended = matches!(rest.first(), Some(b'Z' | b'X'));
+    let mut fields = rest.split(|byte| *byte == b' ');
+    let mut field = |skip: usize| fields.nth(skip).and_then(parse_number);
+    // After the name: state, ppid, pgrp, session, tty, tpgid, flags, four fault counts, utime, stime, cutime, cstime,
+    // priority, nice, threads, itrealvalue, starttime.
+    let parent = field(1)? as i32;
+    let user = field(9)?;
+    let ticks = user + field(0)? + field(0)? + field(0)?;
+    let threads = field(2)?;
+    let started = field(1)?;
+    Some(Process { pid, parent, ended, threads, ticks, started })
+}
+
+/// Sums up what everything in the box uses now.
+pub fn sample() -> sys::Result<Sample> {
+    let directory = sys::openat(sys::AT_FDCWD, b"/proc\0", sys::O_RDONLY | sys::O_DIRECTORY, 0)?;
+    let mut total = Sample::default();
+    let result = each(|process| {
+        total.tasks += process.threads;
+        total.ticks += process.ticks;
+        let mut buffer = [0; 1024];
+        if let Some(length) = read_file(directory, process.pid as u64, b"smaps_rollup", &mut buffer) {
+            total.memory_kib += proportional_kib(&buffer[..length]).unwrap_or(0);
+        }
+    });
+    sys::close(directory);
+    result.map(|()| total)
+}
+
+fn proportional_kib(text: &[u8]) -> Option<u64> {
+    text.split(|byte| *byte == b'\n').find_map(|line| {
+        let value = line.strip_prefix(b"Pss:")?;
+        let start = value.iter().position(u8::is_ascii_digit)?;
+        parse_number(&value[start..])
+    })
+}
+
+/// Kills a process that the init started, and all that it started.
+///
+/// Descendants are found by their parents. A daemon has the init for a parent, and the kernel does not say whose it
+/// was: every one that started no earlier than the process is taken for its. `started_here` says which children of the
+/// init are other programs that it started itself.
+pub fn kill_tree(root: i32, started_here: impl Fn(i32) -> bool) -> sys::Result<()> {
+    let mut since = 0;
+    each(|process| {
+        if process.pid == root {
+            since = process.started;
+        }
+    })?;
+    let mut doomed = Marks::new()?;
+    doomed.mark(root);
+    // What forks while we look is found by the next look; the process limit and the killing bound the rounds.
+    for _ in 0..1000 {
+        let mut grown = true;
+        while grown {
+            grown = false;
+            each(|process| {
+                let daemon = process.parent == 1 && process.started >= since && !started_here(process.pid);
+                if !doomed.has(process.pid) && (daemon || doomed.has(process.parent)) {
+                    doomed.mark(process.pid);
+                    grown = true;
+                }
+            })?;
+        }
+        let mut alive = false;
+        each(|process| {
+            if doomed.has(process.pid) && !process.ended {
+                alive = true;
+                let _ = sys::kill(process.pid, sys::SIGKILL);
+            }
+        })?;
+        if !alive {
+            break;
+        }
+    }
+    Ok(())
+}
+
+/// A set of process numbers: one bit for each that the kernel can give out.
+struct Marks {
+    bits: *mut u8,
+}
+
+impl Marks {
+    /// The kernel's largest process number is 4 194 303.
+    const BYTES: usize = (4 << 20) / 8;
+
+    fn new() -> sys::Result<Self> {
+        Ok(Self { bits: sys::map(None, Self::BYTES)? })
+    }
+
+    fn place(&self, pid: i32) -> Option<(*mut u8, u8)> {
+        let pid = usize::try_from(pid).ok()?;
+        // SAFETY: the index is below the length of the mapping.
+        (pid / 8 < Self::BYTES).then(|| (unsafe { self.bits.add(pid / 8) }, 1 << (pid % 8)))
+    }
+
+    fn mark(&mut self, pid: i32) {
+        if let Some((byte, bit)) = self.place(pid) {
+            // SAFETY: `place` gives pointers into the live mapping only.
+            unsafe { *byte |= bit };
+        }
+    }
+
+    fn has(&self, pid: i32) -> bool {
+        // SAFETY: `place` gives pointers into the live mapping only.
+        self.place(pid).is_some_and(|(byte, bit)| unsafe { *byte } & bit != 0)
+    }
+}
+
+impl Drop for Marks {
+    fn drop(&mut self) {
+        sys::unmap(self.bits, Self::BYTES);
+    }
+}

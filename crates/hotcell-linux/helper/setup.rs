@@ -1,0 +1,170 @@
+//! From a fork of the spawner to the init of a box: waits for its orders and runs the set-up steps.
+
+use crate::confine;
+use crate::init::Init;
+use crate::record::Inbox;
+use crate::sys::{self, Fd};
+use crate::text::Text;
+use crate::view::{self, View};
+use crate::wire::{Reader, notice, step};
+
+/// Where the orders and, later, the conversation with the library are.
+const CONVERSATION: Fd = 3;
+/// The pipe that ends with the spawner: the spawner opens it first of all, so it has this number.
+const LIFELINE: Fd = 4;
+
+/// Runs in the new process: never returns to the spawner's code.
+///
+/// With `trial`, says on the orders' socket whether the namespaces can be used.
+pub fn run(orders: Fd, lifeline: Fd, privileged: bool, trial: bool) -> ! {
+    if lifeline != LIFELINE || isolate(orders).is_err() {
+        sys::exit(1)
+    }
+    // Some systems let the namespaces be made and refuse every use of them: say so at once.
+    let usable = sys::make_private(b"/\0").map_or_else(|errno| errno.0, |_| 0);
+    if trial && sys::send(CONVERSATION, &usable.to_le_bytes(), &[]).is_err() || usable != 0 {
+        sys::exit(1)
+    }
+    let Ok(mut inbox) = Inbox::new() else { sys::exit(1) };
+    match inbox.receive(CONVERSATION) {
+        Ok(true) => {}
+        // The spawner has ended, or was told not to need this box.
+        _ => sys::exit(0),
+    }
+    let Some(conversation) = inbox.take(0) else { sys::exit(1) };
+    // The spawner has mapped our user by now, for which it had to be able to write our files in /proc.
+    if sys::prctl(sys::PR_SET_DUMPABLE, 0, 0).is_err() {
+        sys::exit(1)
+    }
+    let mut view = View::new();
+    let mut done = 0;
+    let result = prepare(&mut inbox, &mut view, privileged, &mut done);
+    if let Err(errno) = result {
+        let record = Text::<16>::new().push(&[notice::FAILED]).push(&done.to_le_bytes()).push(&errno.0.to_le_bytes());
+        let _ = sys::send(conversation, record.as_bytes(), &[]);
+        sys::exit(1)
+    }
+    inbox.clear();
+    if sys::dup3(conversation, CONVERSATION, sys::O_CLOEXEC).is_err() {
+        sys::exit(1)
+    }
+    sys::close(conversation);
+    let (descriptors, uppers, listener) = view.kept();
+    let record = [notice::READY, uppers, listener];
+    let count = uppers as usize + listener as usize;
+    if sys::send(CONVERSATION, &record, &descriptors[..count]).is_err() {
+        sys::exit(1)
+    }
+    // What was opened on the way is closed: the init keeps the conversation and the lifeline.
+    if sys::close_range(LIFELINE as u32 + 1, u32::MAX).is_err() {
+        sys::exit(1)
+    }
+    Init::new(CONVERSATION, LIFELINE, inbox).serve()
+}
+
+/// Lets go of everything of the spawner's but the two ends that the box needs.
+fn isolate(orders: Fd) -> sys::Result<()> {
+    sys::prctl(sys::PR_SET_PDEATHSIG, sys::SIGKILL as usize, 0)?;
+    sys::prctl(sys::PR_SET_NAME, sys::c(b"hotcell-init\0"), 0)?;
+    sys::dup3(1, 0, 0)?;
+    sys::dup3(orders, CONVERSATION, sys::O_CLOEXEC)?;
+    sys::close_range(LIFELINE as u32 + 1, u32::MAX)?;
+    Ok(())
+}
+
+/// Killed when the spawner ends, and not readable by others of the same user: a change of identity undoes both.
+pub fn stay_bound() -> sys::Result<()> {
+    sys::prctl(sys::PR_SET_PDEATHSIG, sys::SIGKILL as usize, 0)?;
+    sys::prctl(sys::PR_SET_DUMPABLE, 0, 0)?;
+    Ok(())
+}
+
+fn prepare(inbox: &mut Inbox, view: &mut View, privileged: bool, done: &mut u32) -> sys::Result<()> {
+    let mut reader = Reader::new(inbox.record());
+    skip_to_trees(&mut reader)?;
+    let count = reader.u32()?;
+    for number in 0..count {
+        let tree = view::Tree::read(&mut reader)?;
+        let opened = if privileged {
+            // Opened by the spawner, which may.
+            *inbox.descriptors[..inbox.count].get(number as usize + 1).ok_or(sys::EPROTO)?
+        } else {
+            tree.open(None)?
+        };
+        view.keep_tree(opened)?;
+        *done += 1;
+    }
+    while !reader.is_empty() {
+        run_step(&mut reader, view)?;
+        *done += 1;
+    }
+    Ok(())
+}
+
+/// Reads over the parts of the record that were for the spawner.
+fn skip_to_trees(reader: &mut Reader<'_>) -> sys::Result<()> {
+    reader.u8()?;
+    reader.u32()?;
+    reader.u64()?;
+    reader.u8()?;
+    reader.u32()?;
+    reader.u32()?;
+    for _ in 0..reader.u32()? {
+        reader.u8()?;
+        reader.text()?;
+        reader.bytes()?;
+    }
+    for _ in 0..reader.u32()? {
+        reader.text()?;
+        reader.u64()?;
+        reader.u64()?;
+        reader.text()?;
+        reader.u8()?;
+    }
+    Ok(())
+}
+
+fn run_step(reader: &mut Reader<'_>, view: &mut View) -> sys::Result<()> {
+    match reader.u8()? {
+        step::ROOT => view.make_root(reader.text()?, reader.text()?),
+        step::DIRECTORY => view.make_directory(reader.text()?, reader.u32()?),
+        step::FILE => view.make_file(reader.text()?, reader.u32()?, reader.bytes()?),
+        step::SYMLINK => view.make_symlink(reader.text()?, reader.text()?),
+        step::ATTACH => view.attach_tree(reader.u32()?, reader.text()?),
+        step::BIND => view.bind(reader.text()?, reader.text()?, reader.u32()?),
+        step::PROC => view.mount_proc(reader.text()?),
+        step::DEVPTS => view.mount_devpts(reader.text()?),
+        step::OVERLAY => view.mount_overlay(reader),
+        step::MODE => view.set_mode(reader.text()?, reader.u32()?),
+        step::SEAL => view.seal(),
+        step::PIVOT => view.enter(),
+        step::PIN => {
+            let path = reader.text()?;
+            view.bind(path, path, crate::wire::tree_flag::RECURSIVE)
+        }
+        step::MASK => view.mask(reader.text()?, reader.u8()? != 0),
+        step::MASK_IF_PRESENT => match view.mask(reader.text()?, reader.u8()? != 0) {
+            Err(sys::ENOENT | sys::ENOTDIR) => Ok(()),
+            other => other,
+        },
+        step::CGROUP_NAMESPACE => sys::unshare(sys::CLONE_NEWCGROUP).map(|_| ()),
+        step::LOOPBACK => confine::loopback_up(),
+        step::HOSTNAME => {
+            let name = reader.text()?;
+            sys::sethostname(&name[..name.len() - 1]).map(|_| ())
+        }
+        step::IDENTITY => confine::become_user(reader.u32()?, reader.u32()?),
+        step::LANDLOCK => confine::landlock(reader),
+        step::CAPABILITIES => confine::drop_capabilities(),
+        step::NO_NEW_PRIVS => sys::prctl(sys::PR_SET_NO_NEW_PRIVS, 1, 0).map(|_| ()),
+        step::SECCOMP => {
+            let (instructions, listen) = (reader.bytes()?, reader.u8()? != 0);
+            let result = sys::seccomp_load(instructions, listen)?;
+            if listen {
+                view.keep_listener(result as Fd);
+            }
+            Ok(())
+        }
+        _ => Err(sys::EPROTO),
+    }
+}

@@ -1,0 +1,580 @@
+//! The spawner: makes boxes for one engine, and ends them all when the engine is gone.
+//!
+//! Single-threaded, one request at a time. What can be done ahead of a request is done ahead: a *blank* is a child that
+//! already sits in its namespaces and its cgroup and only waits for its orders.
+//!
+//! ```text
+//! free ──prepare──▶ blank ──create──▶ live ──reaped──▶ gone ──release──▶ free
+//! ```
+
+use crate::cgroup::Cgroups;
+use crate::placeholder::Placeholders;
+use crate::record::Inbox;
+use crate::sys::{self, Errno, Fd, PollFd};
+use crate::text::Text;
+use crate::wire::{DESCRIPTORS_MAX, Reader, event, request, stage, tree_flag};
+
+const SLOTS: usize = 4096;
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+#[repr(u8)]
+enum State {
+    Free = 0,
+    Blank = 1,
+    Live = 2,
+    Gone = 3,
+}
+
+/// A place for one box. All-zero is a free one.
+#[derive(Clone, Copy)]
+struct Slot {
+    state: State,
+    id: u32,
+    serial: u32,
+    pid: i32,
+    pidfd: Fd,
+    /// While blank: where its orders go.
+    orders: Fd,
+    /// While live: the far end of the box's conversation with the library, for the spawner's own events.
+    conversation: Fd,
+    /// To be freed as soon as it is gone: the library does not ask for more.
+    released: bool,
+    /// The namespaces that a blank was made with.
+    namespaces: u64,
+    /// The user and group that a blank was made for.
+    ids: Ids,
+}
+
+/// User and group inside the box.
+type Ids = (u32, u32);
+
+/// What went wrong in a create request, and where.
+struct Failure {
+    stage: u8,
+    index: u32,
+    errno: Errno,
+}
+
+fn at(stage: u8) -> impl Fn(Errno) -> Failure {
+    move |errno| Failure { stage, index: 0, errno }
+}
+
+struct Spawner {
+    engine: Fd,
+    children: Fd,
+    /// Read by every init; its write end is only here, so it ends when the spawner does.
+    lifeline: Fd,
+    slots: *mut Slot,
+    /// How many of them have ever been used; the rest is memory that nobody has touched.
+    used: usize,
+    cgroups: Cgroups,
+    placeholders: Placeholders,
+    privileged: bool,
+    user_base: u32,
+    warm: u32,
+    default_namespaces: u64,
+    default_ids: Ids,
+    next_serial: u32,
+}
+
+/// Serves the engine until it is gone.
+pub fn run(engine: Fd) -> ! {
+    match start(engine) {
+        Ok(mut spawner) => {
+            let _ = spawner.serve();
+            spawner.end()
+        }
+        Err(errno) => sys::exit(errno.0),
+    }
+}
+
+fn start(engine: Fd) -> sys::Result<Spawner> {
+    // A terminal's interrupt is for the engine; its end reaches us as the end of the socket.
+    let _ = sys::setsid();
+    sys::umask(0);
+    sys::prctl(sys::PR_SET_NAME, sys::c(b"hotcell-spawner\0"), 0)?;
+    sys::prctl(sys::PR_SET_CHILD_SUBREAPER, 1, 0)?;
+    // Whatever else the engine's process had open is not ours.
+    sys::close_range(3, u32::MAX)?;
+    let mask = 1u64 << (sys::SIGCHLD - 1);
+    sys::block_signals(u64::MAX)?;
+    let children = sys::signal_descriptor(mask)?;
+    let [lifeline, _write_end] = sys::pipe()?;
+    Ok(Spawner {
+        engine,
+        children,
+        lifeline,
+        slots: sys::map(None, SLOTS * size_of::<Slot>())?.cast(),
+        used: 0,
+        cgroups: Cgroups::none(),
+        placeholders: Placeholders::new()?,
+        privileged: false,
+        user_base: 0,
+        warm: 0,
+        default_namespaces: 0,
+        default_ids: (0, 0),
+        next_serial: 1,
+    })
+}
+
+impl Spawner {
+    #[expect(clippy::mut_from_ref, reason = "the table is a mapping of its own and no two borrows of it overlap")]
+    fn slots(&self) -> &'static mut [Slot] {
+        // SAFETY: a mapping of SLOTS entries, of which `used` are asked for, that lives as long as the process; the spawner has one thread and no
+        // function keeps the slice across a call that takes it again.
+        unsafe { core::slice::from_raw_parts_mut(self.slots, self.used) }
+    }
+
+    fn serve(&mut self) -> sys::Result<()> {
+        let mut inbox = Inbox::new()?;
+        loop {
+            let mut set = [
+                PollFd { descriptor: self.engine, events: sys::POLLIN, returned: 0 },
+                PollFd { descriptor: self.children, events: sys::POLLIN, returned: 0 },
+            ];
+            let idle = sys::poll(&mut set, false)? == 0;
+            if idle {
+                // Nobody waits: prepare ahead, then sleep.
+                if self.needs_blank() {
+                    let _ = self.prepare(self.default_namespaces, self.default_ids, false);
+                    continue;
+                }
+                match sys::poll(&mut set, true) {
+                    Ok(_) => {}
+                    Err(sys::EINTR) => continue,
+                    Err(errno) => return Err(errno),
+                }
+            }
+            if set[1].returned != 0 {
+                self.reap()?;
+            }
+            if set[0].returned != 0 {
+                if !inbox.receive(self.engine)? {
+                    return Ok(());
+                }
+                let result = self.handle(&mut inbox);
+                inbox.clear();
+                result?;
+            }
+        }
+    }
+
+    fn handle(&mut self, inbox: &mut Inbox) -> sys::Result<()> {
+        let mut tag = Reader::new(inbox.record());
+        match tag.u8()? {
+            request::HELLO => self.hello(inbox),
+            request::CREATE => self.create(inbox),
+            request::KILL => {
+                let id = tag.u32()?;
+                if let Some(slot) = self.slots().iter().find(|slot| slot.state == State::Live && slot.id == id) {
+                    let _ = sys::pidfd_kill(slot.pidfd);
+                }
+                Ok(())
+            }
+            request::RELEASE => {
+                let id = tag.u32()?;
+                let known = |slot: &Slot| slot.id == id && matches!(slot.state, State::Live | State::Gone);
+                if let Some(index) = self.slots().iter().position(known) {
+                    self.slots()[index].released = true;
+                    if self.slots()[index].state == State::Gone {
+                        self.free(index);
+                    }
+                }
+                Ok(())
+            }
+            _ => Err(sys::EPROTO),
+        }
+    }
+
+    fn hello(&mut self, inbox: &mut Inbox) -> sys::Result<()> {
+        let mut reader = Reader::new(inbox.record());
+        reader.u8()?;
+        self.privileged = reader.u8()? != 0;
+        if self.privileged {
+            // Not readable by anybody else. (An ordinary user's spawner has to stay readable by that user: the files
+            // in which it maps the users of its boxes would otherwise belong to root.)
+            sys::prctl(sys::PR_SET_DUMPABLE, 0, 0)?;
+        }
+        self.user_base = reader.u32()?;
+        self.warm = reader.u32()?;
+        self.default_namespaces = reader.u64()?;
+        self.default_ids = (reader.u32()?, reader.u32()?);
+        let version = reader.u8()?;
+        let count = reader.u8()? as usize;
+        let bases = inbox.descriptors.get(..count.min(inbox.count)).ok_or(sys::EPROTO)?;
+        self.cgroups = Cgroups::new(version, bases, reader.text()?)?;
+        for index in 0..count {
+            // Kept for good: taken out of the inbox, which would close them.
+            let _ = inbox.take(index);
+        }
+        let (errno, stage) = match self.trial() {
+            Ok(()) => (0, 0),
+            Err(failure) => (failure.errno.0, failure.stage),
+        };
+        let answer = Text::<8>::new().push(&errno.to_le_bytes()).push(&[stage]);
+        sys::send(self.engine, answer.as_bytes(), &[]).map(|_| ())
+    }
+
+    /// Half makes a box and waits until it says that it can mount things. It is kept for the first that is asked for.
+    fn trial(&mut self) -> core::result::Result<(), Failure> {
+        let index = self.prepare(self.default_namespaces, self.default_ids, true)?;
+        let mut word = [0; 4];
+        let (length, _) = sys::receive(self.slots()[index].orders, &mut word, &mut []).map_err(at(stage::TRIAL))?;
+        if length == 0 {
+            return Err(Failure { stage: stage::TRIAL, index: 0, errno: sys::EPERM });
+        }
+        match i32::from_le_bytes(word) {
+            0 => Ok(()),
+            errno => Err(Failure { stage: stage::TRIAL, index: 0, errno: Errno(errno) }),
+        }
+    }
+
+    fn needs_blank(&self) -> bool {
+        let blanks = self.slots().iter().filter(|slot| slot.state == State::Blank).count();
+        (blanks as u32) < self.warm
+    }
+
+    /// Makes a blank: a child in its namespaces and cgroup that waits for its orders.
+    fn prepare(&mut self, namespaces: u64, ids: Ids, trial: bool) -> core::result::Result<usize, Failure> {
+        let index = match self.slots().iter().position(|slot| slot.state == State::Free) {
+            Some(index) => index,
+            None if self.used < SLOTS => {
+                self.used += 1;
+                self.used - 1
+            }
+            None => return Err(Failure { stage: stage::SLOT, index: 0, errno: sys::EAGAIN }),
+        };
+        let serial = self.next_serial;
+        self.next_serial += 1;
+        let name = self.cgroups.name(serial);
+        self.cgroups.make(&name).map_err(at(stage::CGROUP))?;
+        match self.fork_blank(namespaces, ids, index, serial, trial) {
+            Ok(()) => Ok(index),
+            Err(failure) => {
+                self.cgroups.remove(&name);
+                Err(failure)
+            }
+        }
+    }
+
+    fn fork_blank(&mut self, namespaces: u64, ids: Ids, index: usize, serial: u32, trial: bool) -> core::result::Result<(), Failure> {
+        let name = self.cgroups.name(serial);
+        let [ours, theirs] = sys::record_pair().map_err(at(stage::HANDOVER))?;
+        let cgroup = self.cgroups.open_v2(&name).map_err(at(stage::CGROUP))?;
+        let forked = sys::fork_into(namespaces, cgroup);
+        if let Some(cgroup) = cgroup {
+            sys::close(cgroup);
+        }
+        match forked {
+            Err(errno) => {
+                sys::close(ours);
+                sys::close(theirs);
+                Err(Failure { stage: stage::CLONE, index: 0, errno })
+            }
+            Ok(sys::Forked::Child) => crate::setup::run(theirs, self.lifeline, self.privileged, trial),
+            Ok(sys::Forked::Parent { pid, pidfd }) => {
+                sys::close(theirs);
+                self.slots()[index] =
+                    Slot {
+                        state: State::Blank,
+                        id: 0,
+                        serial,
+                        pid,
+                        pidfd,
+                        orders: ours,
+                        conversation: -1,
+                        released: false,
+                        namespaces,
+                        ids,
+                    };
+                let mapped = if namespaces & sys::CLONE_NEWUSER == 0 {
+                    Ok(())
+                } else {
+                    self.write_maps(pid, ids, index).map_err(at(stage::ID_MAP))
+                };
+                let attached = mapped.and_then(|()| self.cgroups.attach_v1(&name, pid).map_err(at(stage::ATTACH)));
+                if let Err(failure) = attached {
+                    let _ = sys::pidfd_kill(pidfd);
+                    sys::wait_for(pid);
+                    self.free(index);
+                    return Err(failure);
+                }
+                Ok(())
+            }
+        }
+    }
+
+    /// The host's user for a box: one of its own where we may choose, else the caller's.
+    fn outside_user(&self, index: usize) -> u32 {
+        self.user_base + index as u32
+    }
+
+    /// Maps the box's user (and group) to one on the host, and nothing else.
+    fn write_maps(&self, pid: i32, (inside_uid, inside_gid): Ids, index: usize) -> sys::Result<()> {
+        let (uid, gid) = if self.privileged {
+            (self.outside_user(index), self.outside_user(index))
+        } else {
+            write_process_file(pid, b"/setgroups\0", b"deny")?;
+            (sys::getuid(), sys::getgid())
+        };
+        let map = |inside: u32, outside: u32| {
+            Text::<40>::new().number(u64::from(inside)).push(b" ").number(u64::from(outside)).push(b" 1\n")
+        };
+        write_process_file(pid, b"/gid_map\0", map(inside_gid, gid).as_bytes())?;
+        write_process_file(pid, b"/uid_map\0", map(inside_uid, uid).as_bytes())
+    }
+
+    fn create(&mut self, inbox: &mut Inbox) -> sys::Result<()> {
+        let mut reader = Reader::new(inbox.record());
+        reader.u8()?;
+        let id = reader.u32()?;
+        let result = self.create_box(id, inbox);
+        let conversation = inbox.take(0).ok_or(sys::EPROTO)?;
+        match result {
+            Ok(index) => {
+                self.slots()[index].conversation = conversation;
+                let name = self.cgroups.name(self.slots()[index].serial);
+                tell_created(conversation, None, name.as_bytes());
+            }
+            Err(failure) => {
+                tell_created(conversation, Some(&failure), b"");
+                sys::close(conversation);
+            }
+        }
+        Ok(())
+    }
+
+    fn create_box(&mut self, id: u32, inbox: &mut Inbox) -> core::result::Result<usize, Failure> {
+        let malformed = |_| Failure { stage: stage::RECORD, index: 0, errno: sys::EPROTO };
+        // The reader borrows the record; the inbox itself is only touched again when the reader is done.
+        let record: *const [u8] = inbox.record();
+        // SAFETY: the record's memory is unchanged until `inbox.clear()`, which only our caller calls, later.
+        let mut reader = Reader::new(unsafe { &*record });
+        reader.u8().map_err(malformed)?;
+        reader.u32().map_err(malformed)?;
+        let namespaces = reader.u64().map_err(malformed)?;
+        let fresh = reader.u8().map_err(malformed)? != 0;
+        let ids = (reader.u32().map_err(malformed)?, reader.u32().map_err(malformed)?);
+
+        let ready = self.slots().iter().position(|slot| {
+            !fresh && slot.state == State::Blank && slot.namespaces == namespaces && slot.ids == ids
+        });
+        let index = match ready {
+            Some(index) => index,
+            None => self.prepare(namespaces, ids, false)?,
+        };
+        match self.give_orders(index, &mut reader, inbox) {
+            Ok(()) => {
+                let slot = &mut self.slots()[index];
+                slot.state = State::Live;
+                slot.id = id;
+                sys::close(slot.orders);
+                slot.orders = -1;
+                Ok(index)
+            }
+            Err(failure) => {
+                let slot = self.slots()[index];
+                let _ = sys::pidfd_kill(slot.pidfd);
+                sys::wait_for(slot.pid);
+                self.free(index);
+                Err(failure)
+            }
+        }
+    }
+
+    /// Does on the host what a box needs there (limits, placeholders, source trees) and hands the rest to its init.
+    fn give_orders(&mut self, index: usize, reader: &mut Reader<'_>, inbox: &mut Inbox) -> core::result::Result<(), Failure> {
+        let malformed = |_| Failure { stage: stage::RECORD, index: 0, errno: sys::EPROTO };
+        let name = self.cgroups.name(self.slots()[index].serial);
+        for number in 0..reader.u32().map_err(malformed)? {
+            let base = reader.u8().map_err(malformed)? as usize;
+            let (file, value) = (reader.text().map_err(malformed)?, reader.bytes().map_err(malformed)?);
+            self.cgroups
+                .write(&name, base, file, value)
+                .map_err(|errno| Failure { stage: stage::LIMIT, index: number, errno })?;
+        }
+        for number in 0..reader.u32().map_err(malformed)? {
+            let (root, device, inode) =
+                (reader.text().map_err(malformed)?, reader.u64().map_err(malformed)?, reader.u64().map_err(malformed)?);
+            let (path, directory) = (reader.text().map_err(malformed)?, reader.u8().map_err(malformed)? != 0);
+            self.placeholders
+                .hold(index as u32, root, device, inode, path, directory)
+                .map_err(|errno| Failure { stage: stage::PLACEHOLDER, index: number, errno })?;
+        }
+        let mut descriptors = [-1; DESCRIPTORS_MAX];
+        descriptors[0] = *inbox.descriptors[..inbox.count].first().ok_or(malformed(crate::wire::Malformed))?;
+        let mut count = 1;
+        let sent = self
+            .open_trees(index, reader, &mut descriptors, &mut count)
+            .and_then(|()| inbox.forward(self.slots()[index].orders, &mut descriptors, count).map_err(at(stage::HANDOVER)));
+        for descriptor in &descriptors[1..count] {
+            sys::close(*descriptor);
+        }
+        sent.map(|_| ())
+    }
+
+    /// Opens the source trees, if we have the right to; otherwise the init does, inside its own namespaces.
+    fn open_trees(
+        &self,
+        slot: usize,
+        reader: &mut Reader<'_>,
+        descriptors: &mut [Fd; DESCRIPTORS_MAX],
+        count: &mut usize,
+    ) -> core::result::Result<(), Failure> {
+        let malformed = |_| Failure { stage: stage::RECORD, index: 0, errno: sys::EPROTO };
+        if !self.privileged {
+            return Ok(());
+        }
+        let mut map: Option<((u32, u32), Fd)> = None;
+        for number in 0..reader.u32().map_err(malformed)? {
+            let tree = crate::view::Tree::read(reader).map_err(malformed)?;
+            let namespace = if tree.flags & tree_flag::ID_MAPPED == 0 {
+                None
+            } else {
+                let known = map.filter(|(owner, _)| *owner == tree.owner).map(|(_, namespace)| namespace);
+                Some(match known {
+                    Some(namespace) => namespace,
+                    None => {
+                        let namespace = map_namespace(tree.owner, self.outside_user(slot)).map_err(at(stage::MAP_NAMESPACE))?;
+                        if let Some((_, old)) = map.replace((tree.owner, namespace)) {
+                            sys::close(old);
+                        }
+                        namespace
+                    }
+                })
+            };
+            let place = descriptors.get_mut(*count).ok_or(malformed(crate::wire::Malformed))?;
+            *place = tree.open(namespace).map_err(|errno| Failure { stage: stage::TREE, index: number, errno })?;
+            *count += 1;
+        }
+        if let Some((_, namespace)) = map {
+            sys::close(namespace);
+        }
+        Ok(())
+    }
+
+    fn reap(&mut self) -> sys::Result<()> {
+        let mut drain = [0; 128];
+        while sys::read(self.children, &mut drain).is_ok() {}
+        loop {
+            let mut usage = sys::Rusage::default();
+            let (pid, status) = match sys::reap(&mut usage) {
+                Ok(Some(ended)) => ended,
+                // No child has ended, or there is none.
+                Ok(None) | Err(_) => return Ok(()),
+            };
+            let Some(index) = self.slots().iter().position(|slot| {
+                slot.pid == pid && matches!(slot.state, State::Live | State::Blank)
+            }) else {
+                continue;
+            };
+            let slot = &mut self.slots()[index];
+            if slot.state == State::Blank {
+                self.free(index);
+                continue;
+            }
+            slot.state = State::Gone;
+            sys::close(slot.pidfd);
+            slot.pidfd = -1;
+            let released = slot.released;
+            self.placeholders.release(index as u32);
+            // The library may have let go of its end: then nobody wants to know.
+            let record = Text::<8>::new().push(&[event::GONE]).push(&status.to_le_bytes());
+            let _ = sys::send(slot.conversation, record.as_bytes(), &[]);
+            if released {
+                self.free(index);
+            }
+        }
+    }
+
+    /// Gives a slot back: its process is reaped.
+    fn free(&mut self, index: usize) {
+        let slot = &mut self.slots()[index];
+        if slot.pidfd > 0 {
+            sys::close(slot.pidfd);
+        }
+        if slot.orders > 0 {
+            sys::close(slot.orders);
+        }
+        if slot.conversation > 0 {
+            sys::close(slot.conversation);
+        }
+        let name = self.cgroups.name(slot.serial);
+        self.cgroups.remove(&name);
+        self.placeholders.release(index as u32);
+        self.slots()[index].state = State::Free;
+    }
+
+    /// Ends every box, waits until nothing of them runs, and removes what they had on the host.
+    fn end(&mut self) -> ! {
+        for slot in self.slots().iter().filter(|slot| matches!(slot.state, State::Live | State::Blank)) {
+            let _ = sys::pidfd_kill(slot.pidfd);
+        }
+        for index in 0..self.used {
+            let slot = self.slots()[index];
+            if matches!(slot.state, State::Live | State::Blank) {
+                sys::wait_for(slot.pid);
+            }
+            if slot.state != State::Free {
+                self.free(index);
+            }
+        }
+        sys::exit(0)
+    }
+}
+
+fn tell_created(conversation: Fd, failure: Option<&Failure>, name: &[u8]) {
+    let (errno, stage, index) = failure.map_or((0, 0, 0), |failure| (failure.errno.0, failure.stage, failure.index));
+    let record = Text::<128>::new()
+        .push(&[event::CREATED])
+        .push(&errno.to_le_bytes())
+        .push(&[stage])
+        .push(&index.to_le_bytes())
+        .push(&(name.len() as u32).to_le_bytes())
+        .push(name);
+    // The library may be gone already; the end of its socket says so.
+    let _ = sys::send(conversation, record.as_bytes(), &[]);
+}
+
+fn write_process_file(pid: i32, file: &[u8], value: &[u8]) -> sys::Result<()> {
+    let path = Text::<64>::new().push(b"/proc/").number(pid as u64).name(file).end();
+    let descriptor = sys::openat(sys::AT_FDCWD, path.as_bytes(), sys::O_WRONLY, 0)?;
+    let result = sys::write(descriptor, value);
+    sys::close(descriptor);
+    result.map(|_| ())
+}
+
+/// A user namespace that maps the owner of a tree to the box's user, for id-mapped mounts.
+fn map_namespace(owner: (u32, u32), outside: u32) -> sys::Result<Fd> {
+    let [wait, hold] = sys::pipe()?;
+    let forked = sys::fork_into(sys::CLONE_NEWUSER, None);
+    let (pid, pidfd) = match forked {
+        Err(errno) => {
+            sys::close(wait);
+            sys::close(hold);
+            return Err(errno);
+        }
+        Ok(sys::Forked::Child) => {
+            // Holds the namespace open until the spawner has it.
+            sys::close(hold);
+            let _ = sys::read(wait, &mut [0]);
+            sys::exit(0)
+        }
+        Ok(sys::Forked::Parent { pid, pidfd }) => (pid, pidfd),
+    };
+    let map = |inside: u32| {
+        Text::<40>::new().number(u64::from(inside)).push(b" ").number(u64::from(outside)).push(b" 1\n")
+    };
+    let result = write_process_file(pid, b"/uid_map\0", map(owner.0).as_bytes())
+        .and_then(|()| write_process_file(pid, b"/gid_map\0", map(owner.1).as_bytes()))
+        .and_then(|()| {
+            let path = Text::<64>::new().push(b"/proc/").number(pid as u64).push(b"/ns/user").end();
+            sys::openat(sys::AT_FDCWD, path.as_bytes(), sys::O_RDONLY, 0)
+        });
+    sys::close(hold);
+    sys::close(wait);
+    let _ = sys::pidfd_kill(pidfd);
+    sys::wait_for(pid);
+    sys::close(pidfd);
+    result
+}

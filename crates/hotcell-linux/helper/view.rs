@@ -1,0 +1,319 @@
+//! What the box sees: building its root, step by step, beneath one tmpfs.
+//!
+//! Every place is opened beneath the new root without following a symbolic link, and every mount is moved onto an open
+//! place: a link that somebody planted in a tree makes the step fail, and cannot lead it elsewhere.
+
+use crate::sys::{self, Fd};
+use crate::wire::{Malformed, Reader, tree_flag};
+
+const TREES_MAX: usize = crate::wire::DESCRIPTORS_MAX;
+const KEPT_MAX: usize = 32;
+
+/// Something empty to cover other things with; made by the library's first steps.
+const EMPTY_DIRECTORY: &[u8] = b".hotcell/empty-directory\0";
+const EMPTY_FILE: &[u8] = b".hotcell/empty-file\0";
+const DENIED_DIRECTORY: &[u8] = b".hotcell/denied-directory\0";
+const DENIED_FILE: &[u8] = b".hotcell/denied-file\0";
+
+/// A tree of the host's that the box gets to see.
+pub struct Tree<'a> {
+    path: &'a [u8],
+    device: u64,
+    inode: u64,
+    pub flags: u32,
+    pub owner: (u32, u32),
+}
+
+impl<'a> Tree<'a> {
+    pub fn read(reader: &mut Reader<'a>) -> Result<Self, Malformed> {
+        Ok(Self {
+            path: reader.text()?,
+            device: reader.u64()?,
+            inode: reader.u64()?,
+            flags: reader.u32()?,
+            owner: (reader.u32()?, reader.u32()?),
+        })
+    }
+
+    /// Opens the tree as a detached mount with the attributes asked for, if it is the file that the library saw.
+    pub fn open(&self, user_namespace: Option<Fd>) -> sys::Result<Fd> {
+        let place = sys::openat2(sys::AT_FDCWD, self.path, sys::O_PATH, 0, sys::RESOLVE_NO_MAGICLINKS)?;
+        let opened = self.open_place(place, user_namespace);
+        sys::close(place);
+        opened
+    }
+
+    fn open_place(&self, place: Fd, user_namespace: Option<Fd>) -> sys::Result<Fd> {
+        let seen = sys::fstat(place)?;
+        if seen.device != self.device || seen.inode != self.inode {
+            return Err(sys::ESTALE);
+        }
+        let recursive = self.flags & tree_flag::RECURSIVE != 0;
+        let mount = sys::open_tree(place, b"\0", recursive)?;
+        let id_map = if user_namespace.is_some() { sys::MOUNT_ATTR_IDMAP } else { 0 };
+        match sys::mount_setattr(mount, attributes(self.flags) | id_map, recursive, user_namespace) {
+            Ok(_) => Ok(mount),
+            Err(errno) => {
+                sys::close(mount);
+                Err(errno)
+            }
+        }
+    }
+}
+
+fn attributes(flags: u32) -> u64 {
+    let mut attributes = sys::MOUNT_ATTR_NOSUID;
+    if flags & tree_flag::READ_ONLY != 0 {
+        attributes |= sys::MOUNT_ATTR_RDONLY;
+    }
+    if flags & tree_flag::NO_DEVICES != 0 {
+        attributes |= sys::MOUNT_ATTR_NODEV;
+    }
+    if flags & tree_flag::NO_EXEC != 0 {
+        attributes |= sys::MOUNT_ATTR_NOEXEC;
+    }
+    attributes
+}
+
+/// The view under construction.
+pub struct View {
+    root: Fd,
+    trees: [Fd; TREES_MAX],
+    tree_count: usize,
+    /// Upper directories of overlays, and last the seccomp listener: sent to the library when the box is ready.
+    kept: [Fd; KEPT_MAX],
+    uppers: usize,
+    listener: bool,
+}
+
+impl View {
+    pub fn new() -> Self {
+        Self { root: -1, trees: [-1; TREES_MAX], tree_count: 0, kept: [-1; KEPT_MAX], uppers: 0, listener: false }
+    }
+
+    pub fn keep_tree(&mut self, tree: Fd) -> sys::Result<()> {
+        *self.trees.get_mut(self.tree_count).ok_or(sys::EINVAL)? = tree;
+        self.tree_count += 1;
+        Ok(())
+    }
+
+    pub fn keep_listener(&mut self, listener: Fd) {
+        self.kept[self.uppers] = listener;
+        self.listener = true;
+    }
+
+    pub fn kept(&self) -> (&[Fd; KEPT_MAX], u8, u8) {
+        (&self.kept, self.uppers as u8, u8::from(self.listener))
+    }
+
+    /// Opens a place of the view, as it is: no link is followed.
+    fn place(&self, path: &[u8]) -> sys::Result<Fd> {
+        let path = relative(path);
+        sys::openat2(
+            self.root,
+            path,
+            sys::O_PATH | sys::O_NOFOLLOW,
+            0,
+            sys::RESOLVE_BENEATH | sys::RESOLVE_NO_SYMLINKS,
+        )
+    }
+
+    fn attach(&self, mount: Fd, path: &[u8]) -> sys::Result<()> {
+        let place = self.place(path)?;
+        let result = sys::move_mount(mount, place);
+        sys::close(place);
+        sys::close(mount);
+        result.map(|_| ())
+    }
+
+    /// Mounts the root: one tmpfs whose size is what the box may write to its private places.
+    pub fn make_root(&mut self, size: &[u8], inodes: &[u8]) -> sys::Result<()> {
+        let context = sys::fsopen(b"tmpfs\0")?;
+        sys::fsconfig(context, b"mode\0", Some(b"0755\0"))?;
+        sys::fsconfig(context, b"size\0", Some(size))?;
+        sys::fsconfig(context, b"nr_inodes\0", Some(inodes))?;
+        let mount = sys::fsmount(context, sys::MOUNT_ATTR_NOSUID | sys::MOUNT_ATTR_NODEV)?;
+        sys::close(context);
+        // Any place will do until the pivot; the host's root is always there.
+        let place = sys::openat(sys::AT_FDCWD, b"/\0", sys::O_PATH | sys::O_DIRECTORY, 0)?;
+        sys::move_mount(mount, place)?;
+        sys::close(place);
+        sys::fchdir(mount)?;
+        self.root = mount;
+        Ok(())
+    }
+
+    /// Makes a directory, and its parents with the usual mode.
+    pub fn make_directory(&self, path: &[u8], mode: u32) -> sys::Result<()> {
+        self.make_parents(path)?;
+        match sys::mkdirat(self.root, relative(path), mode) {
+            Ok(_) | Err(sys::EEXIST) => Ok(()),
+            Err(errno) => Err(errno),
+        }
+    }
+
+    fn make_parents(&self, path: &[u8]) -> sys::Result<()> {
+        let path = relative(path);
+        let mut part = [0; 4096];
+        for (at, byte) in path.iter().enumerate() {
+            if *byte != b'/' || at == 0 {
+                continue;
+            }
+            part.get_mut(..at).ok_or(sys::EINVAL)?.copy_from_slice(&path[..at]);
+            part[at] = 0;
+            match sys::mkdirat(self.root, &part[..=at], 0o755) {
+                Ok(_) | Err(sys::EEXIST) => {}
+                Err(errno) => return Err(errno),
+            }
+        }
+        Ok(())
+    }
+
+    /// Makes a file with its contents; one that is there already is left alone (it is a mount point then).
+    pub fn make_file(&self, path: &[u8], mode: u32, contents: &[u8]) -> sys::Result<()> {
+        self.make_parents(path)?;
+        let file = match sys::openat(self.root, relative(path), sys::O_WRONLY | sys::O_CREAT | sys::O_EXCL, mode) {
+            Ok(file) => file,
+            Err(sys::EEXIST) => return Ok(()),
+            Err(errno) => return Err(errno),
+        };
+        let mut rest = contents;
+        while !rest.is_empty() {
+            let written = sys::write(file, rest)?;
+            rest = &rest[written..];
+        }
+        sys::close(file);
+        Ok(())
+    }
+
+    pub fn make_symlink(&self, path: &[u8], target: &[u8]) -> sys::Result<()> {
+        self.make_parents(path)?;
+        sys::symlinkat(target, self.root, relative(path)).map(|_| ())
+    }
+
+    pub fn attach_tree(&mut self, number: u32, path: &[u8]) -> sys::Result<()> {
+        let tree = self.take_tree(number)?;
+        self.attach(tree, path)
+    }
+
+    fn take_tree(&mut self, number: u32) -> sys::Result<Fd> {
+        let tree = self.trees[..self.tree_count].get_mut(number as usize).ok_or(sys::EINVAL)?;
+        match core::mem::replace(tree, -1) {
+            -1 => Err(sys::EINVAL),
+            tree => Ok(tree),
+        }
+    }
+
+    /// Binds what is at `from` onto `to`.
+    pub fn bind(&self, from: &[u8], to: &[u8], flags: u32) -> sys::Result<()> {
+        let place = self.place(from)?;
+        let recursive = flags & tree_flag::RECURSIVE != 0;
+        let mount = sys::open_tree(place, b"\0", recursive)?;
+        sys::close(place);
+        sys::mount_setattr(mount, attributes(flags), recursive, None)?;
+        self.attach(mount, to)
+    }
+
+    /// Covers what is at `path` with something empty, which is readable or not.
+    pub fn mask(&self, path: &[u8], readable: bool) -> sys::Result<()> {
+        let place = self.place(path)?;
+        let directory = sys::fstat(place)?.mode & 0o170_000 == 0o040_000;
+        sys::close(place);
+        let cover = match (directory, readable) {
+            (true, true) => EMPTY_DIRECTORY,
+            (false, true) => EMPTY_FILE,
+            (true, false) => DENIED_DIRECTORY,
+            (false, false) => DENIED_FILE,
+        };
+        self.bind(cover, path, tree_flag::READ_ONLY | tree_flag::NO_DEVICES | tree_flag::NO_EXEC)
+    }
+
+    /// A fresh procfs of the box's own processes. It is read-only: what a program writes to files that it reaches
+    /// through `/proc/self/fd` is not affected, and nothing else there needs writing.
+    pub fn mount_proc(&self, path: &[u8]) -> sys::Result<()> {
+        let context = sys::fsopen(b"proc\0")?;
+        let hardened =
+            sys::MOUNT_ATTR_RDONLY | sys::MOUNT_ATTR_NOSUID | sys::MOUNT_ATTR_NODEV | sys::MOUNT_ATTR_NOEXEC;
+        let mount = sys::fsmount(context, hardened)?;
+        sys::close(context);
+        self.attach(mount, path)
+    }
+
+    /// A terminal multiplexer of the box's own.
+    pub fn mount_devpts(&self, path: &[u8]) -> sys::Result<()> {
+        let context = sys::fsopen(b"devpts\0")?;
+        sys::fsconfig(context, b"ptmxmode\0", Some(b"0666\0"))?;
+        sys::fsconfig(context, b"mode\0", Some(b"0600\0"))?;
+        let mount = sys::fsmount(context, sys::MOUNT_ATTR_NOSUID | sys::MOUNT_ATTR_NOEXEC)?;
+        sys::close(context);
+        self.attach(mount, path)
+    }
+
+    /// An overlay: reads come from a source tree, writes go to the root tmpfs.
+    pub fn mount_overlay(&mut self, reader: &mut Reader<'_>) -> sys::Result<()> {
+        let (number, path) = (reader.u32()?, reader.text()?);
+        let (lower, upper, work) = (reader.text()?, reader.text()?, reader.text()?);
+        let tree = self.take_tree(number)?;
+        self.attach(tree, lower)?;
+        let context = sys::fsopen(b"overlay\0")?;
+        sys::fsconfig(context, b"userxattr\0", None)?;
+        sys::fsconfig(context, b"lowerdir\0", Some(relative(lower)))?;
+        sys::fsconfig(context, b"upperdir\0", Some(relative(upper)))?;
+        sys::fsconfig(context, b"workdir\0", Some(relative(work)))?;
+        let mount = sys::fsmount(context, sys::MOUNT_ATTR_NOSUID | sys::MOUNT_ATTR_NODEV)?;
+        sys::close(context);
+        self.attach(mount, path)?;
+        // The overlay has its own reference to the lower tree.
+        sys::umount_detach(relative(lower))?;
+        let upper = sys::openat2(
+            self.root,
+            relative(upper),
+            sys::O_RDONLY | sys::O_DIRECTORY,
+            0,
+            sys::RESOLVE_BENEATH | sys::RESOLVE_NO_SYMLINKS,
+        )?;
+        // One place stays free for the listener.
+        if self.uppers + 1 >= KEPT_MAX {
+            return Err(sys::EINVAL);
+        }
+        self.kept[self.uppers] = upper;
+        self.uppers += 1;
+        Ok(())
+    }
+
+    pub fn set_mode(&self, path: &[u8], mode: u32) -> sys::Result<()> {
+        let place = sys::openat2(
+            self.root,
+            relative(path),
+            sys::O_RDONLY | sys::O_DIRECTORY,
+            0,
+            sys::RESOLVE_BENEATH | sys::RESOLVE_NO_SYMLINKS,
+        )?;
+        let result = sys::fchmod(place, mode);
+        sys::close(place);
+        result.map(|_| ())
+    }
+
+    /// Makes the root read-only. The places that were bound from it stay as they are.
+    pub fn seal(&self) -> sys::Result<()> {
+        sys::mount_setattr(self.root, sys::MOUNT_ATTR_RDONLY, false, None).map(|_| ())
+    }
+
+    /// Makes the root this process's, and lets go of the host's.
+    pub fn enter(&self) -> sys::Result<()> {
+        sys::fchdir(self.root)?;
+        sys::pivot_root(b".\0", b".\0")?;
+        // The old root now lies on top of the new one: this takes it away.
+        sys::umount_detach(b".\0")?;
+        sys::chdir(b"/\0").map(|_| ())
+    }
+}
+
+/// The path without its leading slashes, so that it is looked up below the new root; the root itself is ".".
+fn relative(path: &[u8]) -> &[u8] {
+    let start = path.iter().position(|byte| *byte != b'/').unwrap_or(path.len());
+    match &path[start..] {
+        b"" | b"\0" => b".\0",
+        rest => rest,
+    }
+}

@@ -1,0 +1,168 @@
+//! Looking for usable cgroups.
+
+use std::fs::{self, File};
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use super::{Base, Controller, Layout, Version};
+
+/// A line of `/proc/self/mountinfo` that is about cgroups.
+struct Mount {
+    /// Where in the hierarchy the mount begins.
+    root: PathBuf,
+    point: PathBuf,
+    version: Version,
+    /// Of version 1: its controllers.
+    options: Vec<String>,
+}
+
+pub(super) fn detect() -> Layout {
+    let (mounts, own) = match (fs::read_to_string("/proc/self/mountinfo"), fs::read_to_string("/proc/self/cgroup")) {
+        (Ok(mounts), Ok(own)) => (parse_mounts(&mounts), own),
+        _ => return Layout::none("/proc is not readable, so cgroups cannot be found"),
+    };
+    let mut problems = Vec::new();
+    match find_v2(&mounts, &own) {
+        Ok(base) if base.controllers.contains(&Controller::Memory) || base.controllers.contains(&Controller::Pids) => {
+            return Layout { version: Some(Version::V2), bases: vec![base], problems };
+        }
+        Ok(_) => problems.push("the cgroup v2 hierarchy here has neither the memory nor the pids controller".into()),
+        Err(problem) => problems.push(problem),
+    }
+    let bases = find_v1(&mounts, &own, &mut problems);
+    if bases.is_empty() {
+        return Layout { version: None, bases, problems };
+    }
+    Layout { version: Some(Version::V1), bases, problems }
+}
+
+fn parse_mounts(text: &str) -> Vec<Mount> {
+    text.lines().filter_map(parse_mount).collect()
+}
+
+/// `36 35 98:0 /root /point options - type source super-options`
+fn parse_mount(line: &str) -> Option<Mount> {
+    let (before, after) = line.split_once(" - ")?;
+    let mut before = before.split(' ').skip(3);
+    let (root, point) = (before.next()?, before.next()?);
+    let mut after = after.split(' ');
+    let version = match after.next()? {
+        "cgroup2" => Version::V2,
+        "cgroup" => Version::V1,
+        _ => return None,
+    };
+    let options = after.nth(1).unwrap_or_default().split(',').map(str::to_owned).collect();
+    Some(Mount { root: root.into(), point: point.into(), version, options })
+}
+
+/// This process's path in a hierarchy, below the mount point that shows it.
+fn own_directory(mount: &Mount, path: &str) -> Option<PathBuf> {
+    let below = Path::new(path).strip_prefix(&mount.root).ok()?;
+    Some(mount.point.join(below))
+}
+
+fn find_v2(mounts: &[Mount], own: &str) -> Result<Base, String> {
+    let mount = mounts.iter().find(|mount| mount.version == Version::V2).ok_or("cgroup v2 is not mounted")?;
+    let path = own.lines().find_map(|line| line.strip_prefix("0::")).ok_or("this process has no cgroup v2")?;
+    let mine = own_directory(mount, path).ok_or("this process's cgroup is outside the mounted hierarchy")?;
+    // A cgroup that holds processes cannot hand controllers to children (but for the root): then its parent may.
+    let mut best: Option<Base> = None;
+    let mut problem = String::from("no cgroup v2 can be made here");
+    for candidate in mine.ancestors().take_while(|path| path.starts_with(&mount.point)).take(3) {
+        // Asking is free: where it is not ours to enable, the next look tells.
+        for controller in ["+memory", "+pids", "+cpu"] {
+            let _ = fs::write(candidate.join("cgroup.subtree_control"), controller);
+        }
+        match try_base(candidate, Version::V2, &Controller::ALL) {
+            Ok(base) => {
+                if best.as_ref().is_none_or(|best| best.controllers.len() < base.controllers.len()) {
+                    best = Some(base);
+                }
+            }
+            Err(error) => {
+                problem = format!(
+                    "no cgroup can be made in {}: {error} (a delegated one would do: `systemd-run --user --scope -p Delegate=yes CMD`)",
+                    candidate.display()
+                );
+            }
+        }
+    }
+    best.ok_or(problem)
+}
+
+fn find_v1(mounts: &[Mount], own: &str, problems: &mut Vec<String>) -> Vec<Base> {
+    let mut bases: Vec<Base> = Vec::new();
+    for controller in Controller::ALL {
+        let name = controller.v1_name();
+        let shows = |mount: &&Mount| mount.version == Version::V1 && mount.options.iter().any(|option| option == name);
+        let Some(mount) = mounts.iter().find(shows) else { continue };
+        let path = own.lines().find_map(|line| {
+            let (controllers, path) = line.split_once(':')?.1.split_once(':')?;
+            controllers.split(',').any(|controller| controller == name).then_some(path)
+        });
+        let Some(mine) = path.and_then(|path| own_directory(mount, path)) else { continue };
+        // Controllers that share a hierarchy share a base.
+        if let Some(base) = bases.iter_mut().find(|base| base.path == mine) {
+            base.controllers.push(controller);
+            continue;
+        }
+        match try_base(&mine, Version::V1, &[controller]) {
+            Ok(base) if base.controllers.is_empty() => problems.push(format!("{} has no {name} files", mine.display())),
+            Ok(base) => bases.push(base),
+            Err(error) => problems.push(format!(
+                "no cgroup can be made in {}: {error} (root can hand it over: `chown $USER {}`)",
+                mine.display(),
+                mine.display()
+            )),
+        }
+    }
+    bases
+}
+
+/// Makes a cgroup there, sees which controllers it has, and removes it.
+fn try_base(path: &Path, version: Version, wanted: &[Controller]) -> io::Result<Base> {
+    static TRIES: AtomicU32 = AtomicU32::new(0);
+    let number = TRIES.fetch_add(1, Ordering::Relaxed);
+    let trial = path.join(format!("hotcell-trial-{}-{number}", std::process::id()));
+    fs::create_dir(&trial)?;
+    let controllers =
+        wanted.iter().copied().filter(|controller| trial.join(controller.telltale(version)).exists()).collect();
+    fs::remove_dir(&trial)?;
+    Ok(Base { path: path.to_owned(), directory: File::open(path)?.into(), controllers })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const HYBRID: &str = "\
+31 24 0:27 / /sys/fs/cgroup/memory rw,relatime shared:5 - cgroup cgroup rw,memory
+32 24 0:28 / /sys/fs/cgroup/cpu,cpuacct rw,relatime - cgroup cgroup rw,cpu,cpuacct
+33 24 0:29 / /sys/fs/cgroup/unified rw,relatime - cgroup2 cgroup2 rw
+34 24 0:30 / /proc rw - proc proc rw";
+
+    #[test]
+    fn mounts_are_read_with_their_versions_and_controllers() {
+        let mounts = parse_mounts(HYBRID);
+        assert_eq!(mounts.len(), 3);
+        assert_eq!(mounts[0].version, Version::V1);
+        assert!(mounts[1].options.contains(&"cpuacct".to_owned()));
+        assert_eq!(mounts[2].version, Version::V2);
+        assert_eq!(mounts[2].point, Path::new("/sys/fs/cgroup/unified"));
+    }
+
+    #[test]
+    fn the_own_directory_is_below_the_mount_and_never_outside_it() {
+        let mount =
+            Mount { root: "/docker/abc".into(), point: "/sys/fs/cgroup".into(), version: Version::V2, options: vec![] };
+        assert_eq!(own_directory(&mount, "/docker/abc/x"), Some("/sys/fs/cgroup/x".into()));
+        assert_eq!(own_directory(&mount, "/elsewhere"), None);
+    }
+
+    #[test]
+    fn detection_says_what_it_found_or_why_not() {
+        let layout = Layout::detect();
+        assert!(layout.kind().is_some() || !layout.problems().is_empty());
+    }
+}

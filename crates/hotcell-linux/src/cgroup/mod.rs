@@ -1,0 +1,153 @@
+//! Finding the cgroups that boxes may live in, and reading what a box used.
+//!
+//! Version 2 where it has the controllers, else version 1, else none: found by making a cgroup and looking for its
+//! files, not by reading version numbers. The spawner makes and removes the cgroups of boxes; it gets the directories
+//! found here as descriptors.
+
+mod find;
+mod group;
+
+pub use group::{Group, Usage};
+pub(crate) use group::ticks_per_second;
+
+use std::fmt;
+use std::fs::File;
+use std::os::fd::OwnedFd;
+use std::path::{Path, PathBuf};
+
+/// Which version of cgroups is used.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Version {
+    /// One hierarchy per controller.
+    V1,
+    /// One hierarchy for all.
+    V2,
+}
+
+impl fmt::Display for Version {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::V1 => "cgroup v1",
+            Self::V2 => "cgroup v2",
+        })
+    }
+}
+
+/// A controller that limits something.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Controller {
+    /// Memory, tmpfs and shared memory included.
+    Memory,
+    /// Processes and threads.
+    Pids,
+    /// CPU bandwidth.
+    Cpu,
+    /// CPU time used.
+    CpuTime,
+}
+
+impl Controller {
+    const ALL: [Self; 4] = [Self::Memory, Self::Pids, Self::CpuTime, Self::Cpu];
+
+    /// A file that a cgroup has when the controller works there.
+    fn telltale(self, version: Version) -> &'static str {
+        match (self, version) {
+            (Self::Memory, Version::V2) => "memory.max",
+            (Self::Memory, Version::V1) => "memory.limit_in_bytes",
+            (Self::Pids, _) => "pids.max",
+            (Self::Cpu, Version::V2) => "cpu.max",
+            (Self::Cpu, Version::V1) => "cpu.cfs_quota_us",
+            (Self::CpuTime, Version::V2) => "cpu.stat",
+            (Self::CpuTime, Version::V1) => "cpuacct.usage",
+        }
+    }
+
+    /// Its name in version 1.
+    fn v1_name(self) -> &'static str {
+        match self {
+            Self::Memory => "memory",
+            Self::Pids => "pids",
+            Self::Cpu => "cpu",
+            Self::CpuTime => "cpuacct",
+        }
+    }
+}
+
+/// A directory under which boxes get their cgroups, and what it controls.
+#[derive(Debug)]
+struct Base {
+    path: PathBuf,
+    directory: OwnedFd,
+    controllers: Vec<Controller>,
+}
+
+/// Where boxes of this process get their cgroups.
+#[derive(Debug)]
+pub struct Layout {
+    version: Option<Version>,
+    bases: Vec<Base>,
+    /// Why there is nothing, or not everything, and what would help.
+    problems: Vec<String>,
+}
+
+impl Layout {
+    /// Looks for what this process may use, now.
+    pub fn detect() -> Self {
+        find::detect()
+    }
+
+    /// No cgroups at all.
+    pub fn none(reason: &str) -> Self {
+        Self { version: None, bases: Vec::new(), problems: vec![reason.to_owned()] }
+    }
+
+    /// The version in use, if any.
+    pub fn kind(&self) -> Option<Version> {
+        self.version
+    }
+
+    /// What stands in the way of more.
+    pub fn problems(&self) -> &[String] {
+        &self.problems
+    }
+
+    /// Whether boxes can be limited in this respect.
+    pub fn has(&self, controller: Controller) -> bool {
+        self.base_of(controller).is_some()
+    }
+
+    /// The number of the base that has a controller.
+    pub fn base_of(&self, controller: Controller) -> Option<u8> {
+        self.bases.iter().position(|base| base.controllers.contains(&controller)).map(|index| index as u8)
+    }
+
+    /// The directory of a base on the host.
+    pub fn path_of(&self, controller: Controller) -> Option<&Path> {
+        self.bases.iter().find(|base| base.controllers.contains(&controller)).map(|base| base.path.as_path())
+    }
+
+    pub(crate) fn bases(&self) -> Vec<&OwnedFd> {
+        self.bases.iter().map(|base| &base.directory).collect()
+    }
+
+    pub(crate) fn version(&self) -> u8 {
+        match self.version {
+            None => 0,
+            Some(Version::V1) => 1,
+            Some(Version::V2) => 2,
+        }
+    }
+
+    /// The cgroup of a box that the spawner named.
+    pub(crate) fn group(&self, name: &str) -> Option<Group> {
+        let version = self.version?;
+        let mut group = Group::new(version);
+        for base in &self.bases {
+            // Opened now, while it is certainly there; read later, beneath these descriptors.
+            if let Ok(directory) = File::open(base.path.join(name)) {
+                group.add(directory.into(), &base.controllers);
+            }
+        }
+        Some(group)
+    }
+}

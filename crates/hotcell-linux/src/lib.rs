@@ -1,0 +1,31 @@
+//! The Linux mechanisms of the native box, and the only home of Linux `unsafe`.
+//!
+//! This crate decides nothing: it probes what the kernel can do ([`probe`]), compiles the system call filter
+//! ([`seccomp`]), finds the cgroups that boxes may live in ([`cgroup`]), and makes and drives boxes through a helper
+//! process ([`Spawner`], [`Cell`]) that runs set-up steps ([`CellSpec`]) in the order given and stops at the first that
+//! fails. What a policy means in these terms is the native backend's business.
+//!
+//! ```text
+//! host program ── Spawner ──▶ spawner process ──clone──▶ init of a box ──▶ programs
+//!      └───────────── Cell (one socket per box) ─────────────▲
+//! ```
+#![allow(unsafe_code, reason = "this crate is where the Linux system calls are made")]
+#![cfg(target_os = "linux")]
+
+pub mod cgroup;
+mod cell;
+mod helper;
+pub mod landlock;
+pub mod notify;
+pub mod probe;
+mod process;
+pub mod seccomp;
+mod socket;
+mod spawner;
+mod spec;
+pub mod wire;
+
+pub use cell::{Cell, CellError, FileError, Sample};
+pub use process::{Ended, Launch, LaunchError, Running, Signaler, Standard, resize_terminal};
+pub use spawner::{CreateError, Spawner, SpawnerOptions, StartError};
+pub use spec::{CellSpec, Namespaces, Owner, Placeholder, Tree, TreeOptions};

@@ -1,0 +1,232 @@
+//! The library's handle on the spawner process.
+
+use std::io;
+use std::os::fd::{AsFd, AsRawFd, OwnedFd};
+use std::process::Child;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Arc, Mutex};
+
+use thiserror::Error;
+
+use crate::cell::Cell;
+use crate::cgroup::Layout;
+use crate::spec::{CellSpec, Namespaces, Owner};
+use crate::wire::{Reader, Writer, request, stage};
+use crate::{helper, socket};
+
+/// The first of the users that boxes of a privileged caller run as on the host: far from any that a system gives out,
+/// and never stored in a file (trees are id-mapped).
+const USER_BASE: u32 = 0x7800_0000;
+
+/// What the boxes of a spawner have in common.
+#[derive(Debug, Clone, Copy)]
+pub struct SpawnerOptions {
+    /// Whether the caller may open trees and choose users on the host: root with `CAP_SYS_ADMIN`.
+    pub privileged: bool,
+    /// How many boxes to have half made ahead of being asked. At least one is, as a trial.
+    pub warm: u32,
+    /// The namespaces of those.
+    pub namespaces: Namespaces,
+    /// The user (inside) of those.
+    pub user: Owner,
+}
+
+/// The spawner could not be started.
+#[derive(Debug, Error)]
+#[error("the spawner process could not be started: cannot {step}")]
+pub struct StartError {
+    step: &'static str,
+    #[source]
+    source: io::Error,
+}
+
+/// A box could not be made; nothing of it is left.
+#[derive(Debug, Error)]
+#[non_exhaustive]
+pub enum CreateError {
+    /// A step of the set-up failed.
+    #[error("cannot {step}: {source}")]
+    Step {
+        /// What was being done.
+        step: String,
+        /// Why it failed.
+        #[source]
+        source: io::Error,
+    },
+    /// The spawner, or the box's init, ended in the middle.
+    #[error("the helper process ended unexpectedly")]
+    Lost,
+    /// The description is too large.
+    #[error("the policy is too large: {count} paths are shown to the box, and {max} is the most")]
+    TooManyTrees {
+        /// How many there are.
+        count: usize,
+        /// How many there may be.
+        max: usize,
+    },
+    /// Talking to the spawner failed.
+    #[error("cannot talk to the spawner process")]
+    Conversation(#[source] io::Error),
+}
+
+impl CreateError {
+    /// Whether a tree was another file than the one that was pinned (ESTALE), which a fresh mount namespace may cure.
+    fn is_stale(&self) -> bool {
+        matches!(self, Self::Step { source, .. } if matches!(source.raw_os_error(), Some(libc::ESTALE | libc::ENOENT)))
+    }
+}
+
+#[derive(Debug)]
+pub(crate) struct Shared {
+    socket: OwnedFd,
+    cgroups: Arc<Layout>,
+    next_id: AtomicU32,
+    process: Mutex<Option<Child>>,
+}
+
+/// A running spawner. Dropping the last clone ends it and with it every box that it made, and waits for that.
+#[derive(Debug, Clone)]
+pub struct Spawner {
+    shared: Arc<Shared>,
+}
+
+impl Spawner {
+    /// Starts the process. It can make boxes once it has been [greeted](Spawner::greet).
+    pub fn start(cgroups: Arc<Layout>) -> Result<Self, StartError> {
+        let (ours, theirs) = socket::pair().map_err(|source| StartError { step: "make a socket pair", source })?;
+        let child = helper::start(theirs).map_err(|source| StartError { step: "run the helper", source })?;
+        let shared =
+            Shared { socket: ours, cgroups, next_id: AtomicU32::new(1), process: Mutex::new(Some(child)) };
+        Ok(Self { shared: Arc::new(shared) })
+    }
+
+    /// Tells the spawner what boxes will be like, without waiting for [the answer](Spawner::greeted).
+    pub fn greet(&self, options: SpawnerOptions) -> Result<(), StartError> {
+        let bases = self.shared.cgroups.bases();
+        let hello = Writer::new(request::HELLO)
+            .u8(u8::from(options.privileged))
+            .u32(USER_BASE)
+            .u32(options.warm)
+            .u64(options.namespaces.flags())
+            .u32(options.user.uid)
+            .u32(options.user.gid)
+            .u8(self.shared.cgroups.version())
+            .u8(bases.len() as u8)
+            .text(format!("hotcell-{}", self.process_id().unwrap_or_default()))
+            .finish();
+        let descriptors: Vec<_> = bases.iter().map(|base| base.as_fd()).collect();
+        socket::send(self.shared.socket.as_raw_fd(), &hello, &descriptors)
+            .map_err(|source| StartError { step: "greet the helper", source })
+    }
+
+    /// Waits for the answer to a greeting: whether boxes of that kind can be made here, found by half making one.
+    pub async fn greeted(&self) -> Result<(), CreateError> {
+        let copy = self.shared.socket.try_clone().map_err(CreateError::Conversation)?;
+        let copy = socket::register(copy).map_err(CreateError::Conversation)?;
+        let answer = socket::receive(&copy).await.map_err(CreateError::Conversation)?.ok_or(CreateError::Lost)?;
+        let mut reader = Reader::new(&answer.record);
+        match (reader.i32(), reader.u8()) {
+            (Ok(0), _) => Ok(()),
+            (Ok(errno), Ok(stage)) => {
+                let nothing = CellSpec::new(Namespaces { user: false, network: false }, Owner { uid: 0, gid: 0 });
+                let step = describe_stage(stage, 0, &nothing);
+                Err(CreateError::Step { step, source: io::Error::from_raw_os_error(errno) })
+            }
+            _ => Err(CreateError::Lost),
+        }
+    }
+
+    /// The process number of the spawner, for messages.
+    pub fn process_id(&self) -> Option<u32> {
+        self.shared.process.lock().ok().and_then(|process| process.as_ref().map(Child::id))
+    }
+
+    /// Makes a box. If the future is dropped, what was made so far is ended.
+    pub async fn create(&self, spec: &CellSpec) -> Result<Cell, CreateError> {
+        let max = crate::wire::DESCRIPTORS_MAX - 2;
+        if spec.trees.len() > max {
+            return Err(CreateError::TooManyTrees { count: spec.trees.len(), max });
+        }
+        match self.create_once(spec, false).await {
+            // A box that was half made ahead has the mounts of that moment; what was mounted since is not in it.
+            Err(error) if error.is_stale() => self.create_once(spec, true).await,
+            other => other,
+        }
+    }
+
+    async fn create_once(&self, spec: &CellSpec, fresh: bool) -> Result<Cell, CreateError> {
+        let id = self.shared.next_id.fetch_add(1, Ordering::Relaxed);
+        let (ours, theirs) = socket::pair().map_err(CreateError::Conversation)?;
+        let conversation = socket::register(ours).map_err(CreateError::Conversation)?;
+        let record = spec.encode(id, fresh);
+        self.request(&record, &theirs).await?;
+        drop(theirs);
+        Cell::open(id, conversation, self.clone(), spec).await
+    }
+
+    /// Sends a create request, waiting for room.
+    async fn request(&self, record: &[u8], conversation: &OwnedFd) -> Result<(), CreateError> {
+        let socket = self.shared.socket.as_raw_fd();
+        match socket::send(socket, record, &[conversation.as_fd()]) {
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
+            other => return other.map_err(CreateError::Conversation),
+        }
+        // Many creates at once fill the socket. Registering a copy of it with the runtime only then keeps the usual
+        // case short and lets the spawner be shared by several runtimes.
+        let copy = self.shared.socket.try_clone().map_err(CreateError::Conversation)?;
+        let copy = socket::register(copy).map_err(CreateError::Conversation)?;
+        socket::send_async(&copy, record, &[conversation.as_fd()]).await.map_err(CreateError::Conversation)
+    }
+
+    /// Kills everything in a box. Errors mean that the spawner is gone, and then so is the box.
+    pub(crate) fn kill(&self, id: u32) {
+        let _ = socket::send_blocking(self.shared.socket.as_raw_fd(), &Writer::new(request::KILL).u32(id).finish());
+    }
+
+    /// Lets the spawner forget a box.
+    pub(crate) fn release(&self, id: u32) {
+        let _ = socket::send_blocking(self.shared.socket.as_raw_fd(), &Writer::new(request::RELEASE).u32(id).finish());
+    }
+
+    pub(crate) fn cgroups(&self) -> &Arc<Layout> {
+        &self.shared.cgroups
+    }
+}
+
+impl Drop for Shared {
+    fn drop(&mut self) {
+        // The end of the conversation is the order to end everything.
+        // SAFETY: shutting down a socket that we own; it is closed right after.
+        unsafe { libc::shutdown(self.socket.as_raw_fd(), libc::SHUT_RDWR) };
+        if let Ok(mut process) = self.process.lock()
+            && let Some(mut child) = process.take()
+        {
+            // Everything is dead when it ends. Somebody else may have reaped it: then there is nothing to wait for.
+            let _ = child.wait();
+        }
+    }
+}
+
+/// What the spawner was doing, in words.
+pub(crate) fn describe_stage(code: u8, index: u32, spec: &CellSpec) -> String {
+    let index = index as usize;
+    match code {
+        stage::SLOT => "find room for another box".into(),
+        stage::CGROUP => "make the box's cgroup".into(),
+        stage::CLONE => "create the box's namespaces".into(),
+        stage::ID_MAP => "map the box's user".into(),
+        stage::ATTACH => "put the box in its cgroup".into(),
+        stage::LIMIT => match spec.limits.get(index) {
+            Some(limit) => format!("set {} to {}", limit.file, limit.value),
+            None => "set a limit".into(),
+        },
+        stage::PLACEHOLDER => match spec.placeholders.get(index) {
+            Some(placeholder) => format!("reserve {}", placeholder.root.join(&placeholder.path).display()),
+            None => "reserve a protected path".into(),
+        },
+        stage::TREE => spec.describe(index as u32),
+        stage::TRIAL => "mount inside the box's namespaces".into(),
+        stage::MAP_NAMESPACE => "make a user namespace for id-mapped mounts".into(),
+        _ => "hand over the set-up".into(),
+    }
+}

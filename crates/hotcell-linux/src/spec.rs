@@ -1,0 +1,354 @@
+//! What to make: the description of one box, as steps that its init runs.
+
+use std::ffi::OsStr;
+use std::fs::Metadata;
+use std::io;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+
+use crate::wire::{Writer, request, step, tree_flag};
+
+/// The namespaces of a box, each on its own switch.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Namespaces {
+    /// A user namespace: capabilities of nothing but the box itself.
+    pub user: bool,
+    /// A network namespace: nothing but a loopback interface of its own.
+    pub network: bool,
+}
+
+impl Namespaces {
+    /// Flags for `clone3`. Mount, pid, ipc and uts are always new: there is no box without them.
+    pub(crate) fn flags(self) -> u64 {
+        let mut flags = libc::CLONE_NEWNS | libc::CLONE_NEWPID | libc::CLONE_NEWIPC | libc::CLONE_NEWUTS;
+        if self.user {
+            flags |= libc::CLONE_NEWUSER;
+        }
+        if self.network {
+            flags |= libc::CLONE_NEWNET;
+        }
+        flags as u64
+    }
+}
+
+/// Who owns a tree on the host.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Owner {
+    /// User.
+    pub uid: u32,
+    /// Group.
+    pub gid: u32,
+}
+
+/// How a tree is shown.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct TreeOptions {
+    /// No writing.
+    pub read_only: bool,
+    /// Device nodes work (only for the device nodes themselves).
+    pub devices: bool,
+    /// No execution.
+    pub no_exec: bool,
+    /// The owner of the tree is shown as the box's user.
+    pub id_mapped: bool,
+}
+
+impl TreeOptions {
+    fn flags(self) -> u32 {
+        let mut flags = tree_flag::RECURSIVE;
+        if self.read_only {
+            flags |= tree_flag::READ_ONLY;
+        }
+        if !self.devices {
+            flags |= tree_flag::NO_DEVICES;
+        }
+        if self.no_exec {
+            flags |= tree_flag::NO_EXEC;
+        }
+        if self.id_mapped {
+            flags |= tree_flag::ID_MAPPED;
+        }
+        flags
+    }
+}
+
+/// A tree of the host's, pinned: the helper refuses if another file has taken its place.
+#[derive(Debug, Clone)]
+pub struct Tree {
+    path: PathBuf,
+    device: u64,
+    inode: u64,
+    owner: Owner,
+    directory: bool,
+    options: TreeOptions,
+}
+
+impl Tree {
+    /// Pins what is at `path` now. Fails where there is nothing.
+    pub fn pin(path: &Path, options: TreeOptions) -> io::Result<Self> {
+        let metadata = std::fs::metadata(path)?;
+        Ok(Self::from_metadata(path, &metadata, options))
+    }
+
+    /// Pins what the caller has looked at already.
+    pub fn from_metadata(path: &Path, metadata: &Metadata, options: TreeOptions) -> Self {
+        Self {
+            path: path.to_owned(),
+            device: metadata.dev(),
+            inode: metadata.ino(),
+            owner: Owner { uid: metadata.uid(), gid: metadata.gid() },
+            directory: metadata.is_dir(),
+            options,
+        }
+    }
+
+    /// Whether it is a directory.
+    pub fn is_directory(&self) -> bool {
+        self.directory
+    }
+
+    /// Where it is on the host.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+}
+
+/// Something empty on the host to mount on, while boxes need it.
+#[derive(Debug, Clone)]
+pub struct Placeholder {
+    /// The writable tree that it is in.
+    pub root: PathBuf,
+    /// Device and inode of that tree.
+    pub root_identity: (u64, u64),
+    /// Where, relative to the tree: every component but the last exists.
+    pub path: PathBuf,
+    /// A directory, or a file.
+    pub directory: bool,
+}
+
+/// One write to a cgroup file of the box.
+#[derive(Debug, Clone)]
+pub(crate) struct LimitWrite {
+    pub(crate) base: u8,
+    pub(crate) file: &'static str,
+    pub(crate) value: String,
+}
+
+/// The description of a box. Steps run in the order in which they are added.
+#[derive(Debug, Clone)]
+pub struct CellSpec {
+    pub(crate) namespaces: Namespaces,
+    pub(crate) user: Owner,
+    pub(crate) limits: Vec<LimitWrite>,
+    pub(crate) placeholders: Vec<Placeholder>,
+    pub(crate) trees: Vec<Tree>,
+    pub(crate) steps: Vec<u8>,
+    pub(crate) descriptions: Vec<String>,
+}
+
+impl CellSpec {
+    /// A box with these namespaces whose programs run as `user` (inside).
+    #[must_use]
+    pub fn new(namespaces: Namespaces, user: Owner) -> Self {
+        Self {
+            namespaces,
+            user,
+            limits: Vec::new(),
+            placeholders: Vec::new(),
+            trees: Vec::new(),
+            steps: Vec::new(),
+            descriptions: Vec::new(),
+        }
+    }
+
+    /// Writes `value` to a file of the box's cgroup before anything runs in it.
+    pub fn limit(&mut self, base: u8, file: &'static str, value: String) {
+        self.limits.push(LimitWrite { base, file, value });
+    }
+
+    /// Needs a placeholder on the host.
+    pub fn placeholder(&mut self, placeholder: Placeholder) {
+        self.placeholders.push(placeholder);
+    }
+
+    fn step(&mut self, description: String, encoded: Writer) {
+        self.steps.extend_from_slice(&encoded.finish());
+        self.descriptions.push(description);
+    }
+
+    fn tree(&mut self, tree: Tree) -> u32 {
+        self.trees.push(tree);
+        self.trees.len() as u32 - 1
+    }
+
+    /// Makes the cgroup of the box the root of what it sees.
+    pub fn cgroup_namespace(&mut self) {
+        self.step("enter a cgroup namespace".into(), Writer::new(step::CGROUP_NAMESPACE));
+    }
+
+    /// The root tmpfs, with room for `bytes` and `inodes`.
+    pub fn root(&mut self, bytes: u64, inodes: u64) {
+        let encoded = Writer::new(step::ROOT).text(bytes.to_string()).text(inodes.to_string());
+        self.step("mount the root tmpfs".into(), encoded);
+    }
+
+    /// A directory of the root, with its parents.
+    pub fn directory(&mut self, path: &Path, mode: u32) {
+        self.step(format!("make the directory {}", path.display()), Writer::new(step::DIRECTORY).path(path).u32(mode));
+    }
+
+    /// A file of the root, with its parents.
+    pub fn file(&mut self, path: &Path, mode: u32, contents: &[u8]) {
+        let encoded = Writer::new(step::FILE).path(path).u32(mode).bytes(contents);
+        self.step(format!("write {}", path.display()), encoded);
+    }
+
+    /// A symbolic link of the root, with its parents.
+    pub fn symlink(&mut self, path: &Path, target: impl AsRef<OsStr>) {
+        self.step(format!("link {}", path.display()), Writer::new(step::SYMLINK).path(path).text(target));
+    }
+
+    /// Shows `tree` at `place`, making the place where it is in the root.
+    pub fn attach(&mut self, tree: Tree, place: &Path) {
+        let description = format!("show {} at {}", tree.path.display(), place.display());
+        let number = self.tree(tree);
+        self.step(description, Writer::new(step::ATTACH).u32(number).path(place));
+    }
+
+    /// Shows `tree` at `place` through an overlay whose changes are kept in the root tmpfs, and whose directory of
+    /// changes [`crate::Cell::uppers`] gives, in the order of these calls.
+    pub fn overlay(&mut self, tree: Tree, place: &Path, lower: &Path, upper: &Path, work: &Path) {
+        let description = format!("overlay {} at {}", tree.path.display(), place.display());
+        let number = self.tree(tree);
+        let encoded = Writer::new(step::OVERLAY).u32(number).path(place).path(lower).path(upper).path(work);
+        self.step(description, encoded);
+    }
+
+    /// Binds one place of the view onto another.
+    pub fn bind(&mut self, from: &Path, to: &Path, options: TreeOptions) {
+        let encoded = Writer::new(step::BIND).path(from).path(to).u32(options.flags());
+        self.step(format!("bind {} onto {}", from.display(), to.display()), encoded);
+    }
+
+    /// Binds a directory onto itself, so that it can be neither renamed nor removed.
+    pub fn pin(&mut self, path: &Path) {
+        self.step(format!("pin {}", path.display()), Writer::new(step::PIN).path(path));
+    }
+
+    /// Covers a place with something empty.
+    pub fn mask(&mut self, path: &Path, readable: bool) {
+        let encoded = Writer::new(step::MASK).path(path).u8(u8::from(readable));
+        self.step(format!("cover {}", path.display()), encoded);
+    }
+
+    /// Covers a place with something empty and unreadable, if it is there.
+    pub fn mask_if_present(&mut self, path: &Path) {
+        let encoded = Writer::new(step::MASK_IF_PRESENT).path(path).u8(0);
+        self.step(format!("cover {}", path.display()), encoded);
+    }
+
+    /// A procfs of the box's own.
+    pub fn proc(&mut self, path: &Path) {
+        self.step(format!("mount a fresh procfs at {}", path.display()), Writer::new(step::PROC).path(path));
+    }
+
+    /// A devpts of the box's own.
+    pub fn devpts(&mut self, path: &Path) {
+        self.step(format!("mount a fresh devpts at {}", path.display()), Writer::new(step::DEVPTS).path(path));
+    }
+
+    /// Changes the mode of a directory of the root.
+    pub fn mode(&mut self, path: &Path, mode: u32) {
+        self.step(format!("set the mode of {}", path.display()), Writer::new(step::MODE).path(path).u32(mode));
+    }
+
+    /// Makes the root read-only.
+    pub fn seal(&mut self) {
+        self.step("make the root read-only".into(), Writer::new(step::SEAL));
+    }
+
+    /// Enters the root and lets go of the host's.
+    pub fn pivot(&mut self) {
+        self.step("enter the new root".into(), Writer::new(step::PIVOT));
+    }
+
+    /// Brings the loopback interface up.
+    pub fn loopback(&mut self) {
+        self.step("bring the loopback interface up".into(), Writer::new(step::LOOPBACK));
+    }
+
+    /// Sets the host name.
+    pub fn hostname(&mut self, name: &str) {
+        self.step("set the host name".into(), Writer::new(step::HOSTNAME).text(name));
+    }
+
+    /// Becomes the box's user; the numbers are those inside the user namespace, if there is one.
+    pub fn identity(&mut self, uid: u32, gid: u32) {
+        self.step("become the box's user".into(), Writer::new(step::IDENTITY).u32(uid).u32(gid));
+    }
+
+    /// Restricts by Landlock.
+    pub fn landlock(&mut self, rules: &crate::landlock::Rules) {
+        self.step("restrict by Landlock".into(), Writer::new(step::LANDLOCK).append(&rules.encode()));
+    }
+
+    /// Drops every capability.
+    pub fn drop_capabilities(&mut self) {
+        self.step("drop every capability".into(), Writer::new(step::CAPABILITIES));
+    }
+
+    /// Promises never to gain privileges.
+    pub fn no_new_privs(&mut self) {
+        self.step("set no_new_privs".into(), Writer::new(step::NO_NEW_PRIVS));
+    }
+
+    /// Loads the system call filter; with `listen`, refused calls are announced on [`crate::Cell::listener`].
+    pub fn seccomp(&mut self, program: &crate::seccomp::Program, listen: bool) {
+        let encoded = Writer::new(step::SECCOMP).bytes(&program.as_bytes()).u8(u8::from(listen));
+        self.step("load the system call filter".into(), encoded);
+    }
+
+    /// The create request.
+    pub(crate) fn encode(&self, id: u32, fresh: bool) -> Vec<u8> {
+        let mut writer = Writer::new(request::CREATE)
+            .u32(id)
+            .u64(self.namespaces.flags())
+            .u8(u8::from(fresh))
+            .u32(self.user.uid)
+            .u32(self.user.gid)
+            .u32(self.limits.len() as u32);
+        for limit in &self.limits {
+            writer = writer.u8(limit.base).text(limit.file).bytes(limit.value.as_bytes());
+        }
+        writer = writer.u32(self.placeholders.len() as u32);
+        for placeholder in &self.placeholders {
+            let (device, inode) = placeholder.root_identity;
+            writer = writer
+                .path(&placeholder.root)
+                .u64(device)
+                .u64(inode)
+                .path(&placeholder.path)
+                .u8(u8::from(placeholder.directory));
+        }
+        writer = writer.u32(self.trees.len() as u32);
+        for tree in &self.trees {
+            writer = writer
+                .path(&tree.path)
+                .u64(tree.device)
+                .u64(tree.inode)
+                .u32(tree.options.flags())
+                .u32(tree.owner.uid)
+                .u32(tree.owner.gid);
+        }
+        writer.append(&self.steps).finish()
+    }
+
+    /// What the step (or tree: they come first) with this number does, in words.
+    pub(crate) fn describe(&self, number: u32) -> String {
+        let number = number as usize;
+        match self.trees.get(number) {
+            Some(tree) => format!("open {}", tree.path.display()),
+            None => self.descriptions.get(number - self.trees.len()).cloned().unwrap_or_else(|| "get ready".into()),
+        }
+    }
+}

@@ -1,0 +1,287 @@
+//! What the library and the helper say to each other.
+//!
+//! All over `SOCK_SEQPACKET` socket pairs, so one message is one record:
+//!
+//! ```text
+//! library ──[request]──▶ spawner      one socket per engine: hello, create, kill, release
+//! library ──[order]────▶ init         one socket per box: spawn, signal, open, …
+//! library ◀──[notice]─── init         on the same: ready, failed, started, exited, …
+//! library ◀──[event]──── spawner      on the same: created, gone
+//! ```
+//!
+//! Numbers are little-endian; a byte string is its length (u32) and its bytes; a path or argument is a byte string
+//! that ends in NUL and has no other, so that the helper can hand it to the kernel as it lies there. A record that is
+//! too large for a socket travels in a memory file: the record then holds [`IN_MEMORY_FILE`] alone and the file is the
+//! last descriptor that comes with it.
+//!
+//! The helper has no allocator, so decoding borrows. This file is compiled into both sides.
+
+#[cfg(not(hotcell_helper))]
+mod encode;
+#[cfg(not(hotcell_helper))]
+pub use encode::Writer;
+
+/// The largest record that is sent inline; larger ones go through a memory file.
+pub const INLINE_MAX: usize = 48 * 1024;
+/// The largest record at all: two argument lists of the kernel's maximum.
+pub const RECORD_MAX: usize = 8 * 1024 * 1024;
+/// The one byte that stands for "the record is in the memory file that comes with this".
+pub const IN_MEMORY_FILE: u8 = 0xff;
+/// How many descriptors can come with one record.
+pub const DESCRIPTORS_MAX: usize = 200;
+
+/// Requests to the spawner.
+pub mod request {
+    /// First: who the caller is, where cgroups go, how many boxes to prepare ahead. The only request that is answered
+    /// on the same socket: errno (zero for success) and stage of the first box that was half made, as a trial.
+    pub const HELLO: u8 = 1;
+    /// Make a box.
+    pub const CREATE: u8 = 2;
+    /// Kill a box: its init, and with it everything in it.
+    pub const KILL: u8 = 3;
+    /// Forget a box, now or as soon as it is gone: remove its cgroups.
+    pub const RELEASE: u8 = 4;
+}
+
+/// Events from the spawner, told apart from notices by their numbers.
+pub mod event {
+    /// A box's init has its orders, or the spawner failed (errno not zero).
+    pub const CREATED: u8 = 101;
+    /// A box's init has been reaped: nothing of the box runs any more.
+    pub const GONE: u8 = 102;
+}
+
+/// Where the spawner itself can fail in a create request; the library turns these into words.
+pub mod stage {
+    /// The record made no sense.
+    pub const RECORD: u8 = 1;
+    /// No slot is left.
+    pub const SLOT: u8 = 2;
+    /// A cgroup could not be made.
+    pub const CGROUP: u8 = 3;
+    /// `clone3` failed.
+    pub const CLONE: u8 = 4;
+    /// The user and group maps could not be written.
+    pub const ID_MAP: u8 = 5;
+    /// The new process could not be put in its cgroup.
+    pub const ATTACH: u8 = 6;
+    /// A limit could not be written (the index says which).
+    pub const LIMIT: u8 = 7;
+    /// A placeholder could not be made (the index says which).
+    pub const PLACEHOLDER: u8 = 8;
+    /// A source tree could not be opened (the index says which step).
+    pub const TREE: u8 = 9;
+    /// The orders could not be handed to the init.
+    pub const HANDOVER: u8 = 10;
+    /// The user namespace for id-mapped mounts could not be made.
+    pub const MAP_NAMESPACE: u8 = 11;
+    /// Namespaces can be made, but nothing can be mounted in them.
+    pub const TRIAL: u8 = 12;
+}
+
+/// Orders to the init of a box.
+pub mod order {
+    /// Start a program.
+    pub const SPAWN: u8 = 1;
+    /// Signal the process group of a program that was started.
+    pub const SIGNAL: u8 = 2;
+    /// Kill a program that was started and everything it started.
+    pub const KILL_TREE: u8 = 3;
+    /// Signal everything in the box.
+    pub const SIGNAL_ALL: u8 = 4;
+    /// Open a file inside the view and send the descriptor.
+    pub const OPEN: u8 = 5;
+    /// Make a directory inside the view.
+    pub const MAKE_DIRECTORY: u8 = 6;
+    /// Remove a file or an empty directory inside the view.
+    pub const REMOVE: u8 = 7;
+    /// Rename inside the view.
+    pub const RENAME: u8 = 8;
+    /// Count tasks, CPU time and memory of everything in the box.
+    pub const SAMPLE: u8 = 9;
+}
+
+/// Notices from the init of a box.
+pub mod notice {
+    /// The box is set up and confined; descriptors that the library asked for come along.
+    pub const READY: u8 = 1;
+    /// A set-up step failed; the init ends.
+    pub const FAILED: u8 = 2;
+    /// A program runs.
+    pub const STARTED: u8 = 3;
+    /// A program could not be started.
+    pub const SPAWN_FAILED: u8 = 4;
+    /// A program ended.
+    pub const EXITED: u8 = 5;
+    /// The answer to an order about files: errno, and a descriptor where one was asked for.
+    pub const DONE: u8 = 6;
+    /// The answer to [`super::order::SAMPLE`].
+    pub const SAMPLED: u8 = 7;
+}
+
+/// Steps of a box's set-up, run in the order given by its init.
+pub mod step {
+    /// Make the root tmpfs.
+    pub const ROOT: u8 = 2;
+    /// Make a directory and its parents in the root.
+    pub const DIRECTORY: u8 = 3;
+    /// Make a file with contents in the root.
+    pub const FILE: u8 = 4;
+    /// Make a symbolic link in the root.
+    pub const SYMLINK: u8 = 5;
+    /// Attach a source tree.
+    pub const ATTACH: u8 = 6;
+    /// Bind one place of the view onto another.
+    pub const BIND: u8 = 7;
+    /// Mount a fresh procfs.
+    pub const PROC: u8 = 8;
+    /// Mount a fresh devpts.
+    pub const DEVPTS: u8 = 9;
+    /// Mount an overlay over a source tree.
+    pub const OVERLAY: u8 = 10;
+    /// Change the mode of a directory of the root.
+    pub const MODE: u8 = 11;
+    /// Make the root read-only.
+    pub const SEAL: u8 = 12;
+    /// Enter the root and let go of the host's.
+    pub const PIVOT: u8 = 13;
+    /// Bring the loopback interface up.
+    pub const LOOPBACK: u8 = 14;
+    /// Set the host name.
+    pub const HOSTNAME: u8 = 15;
+    /// Become the box's user.
+    pub const IDENTITY: u8 = 16;
+    /// Restrict by Landlock.
+    pub const LANDLOCK: u8 = 17;
+    /// Drop every capability.
+    pub const CAPABILITIES: u8 = 18;
+    /// Promise never to gain privileges.
+    pub const NO_NEW_PRIVS: u8 = 19;
+    /// Load the system call filter.
+    pub const SECCOMP: u8 = 20;
+    /// Bind a directory of the view onto itself, so that it can be neither renamed nor removed.
+    pub const PIN: u8 = 21;
+    /// Cover a place with nothing: an empty file or directory that cannot be read or written.
+    pub const MASK: u8 = 22;
+    /// Cover a place with nothing if it is there.
+    pub const MASK_IF_PRESENT: u8 = 23;
+    /// Make the box's cgroup the root that it sees.
+    pub const CGROUP_NAMESPACE: u8 = 24;
+}
+
+/// Flags of [`step::TREE`] and [`step::BIND`].
+pub mod tree_flag {
+    /// No writing.
+    pub const READ_ONLY: u32 = 1;
+    /// No device nodes.
+    pub const NO_DEVICES: u32 = 2;
+    /// No execution.
+    pub const NO_EXEC: u32 = 4;
+    /// Submounts too.
+    pub const RECURSIVE: u32 = 8;
+    /// Show the owner of the tree as the box's user.
+    pub const ID_MAPPED: u32 = 16;
+}
+
+/// Flags of [`order::SPAWN`].
+pub mod spawn_flag {
+    /// On a terminal of its own, made inside the box; the descriptor of its other end comes with the notice.
+    pub const TERMINAL: u32 = 1;
+}
+
+/// Where a spawn can fail; the library turns these into words.
+pub mod spawn_stage {
+    /// The record made no sense.
+    pub const RECORD: u8 = 1;
+    /// Too many programs at once in this box.
+    pub const TABLE: u8 = 2;
+    /// The terminal could not be made.
+    pub const TERMINAL: u8 = 3;
+    /// No memory, or the process limit.
+    pub const CLONE: u8 = 4;
+    /// The working directory.
+    pub const DIRECTORY: u8 = 5;
+    /// Resource limits.
+    pub const LIMITS: u8 = 6;
+    /// Descriptors and session.
+    pub const SESSION: u8 = 7;
+    /// `execve`.
+    pub const EXEC: u8 = 8;
+}
+
+/// A record that cannot be decoded: it ended early, or a string has no NUL at its end or one in its middle.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Malformed;
+
+/// Decodes a record from its start to its end, borrowing from it.
+///
+/// ```
+/// use hotcell_linux::wire::{Reader, Writer};
+/// let record = Writer::new(7).u32(42).text("name").finish();
+/// let mut reader = Reader::new(&record);
+/// assert_eq!(reader.u8(), Ok(7));
+/// assert_eq!(reader.u32(), Ok(42));
+/// assert_eq!(reader.text(), Ok(&b"name\0"[..]));
+/// assert!(reader.is_empty());
+/// ```
+#[derive(Debug, Clone)]
+pub struct Reader<'a> {
+    rest: &'a [u8],
+}
+
+impl<'a> Reader<'a> {
+    /// Starts at the first byte of `record`.
+    pub fn new(record: &'a [u8]) -> Self {
+        Self { rest: record }
+    }
+
+    /// Whether everything has been read.
+    pub fn is_empty(&self) -> bool {
+        self.rest.is_empty()
+    }
+
+    fn take(&mut self, count: usize) -> Result<&'a [u8], Malformed> {
+        let (taken, rest) = self.rest.split_at_checked(count).ok_or(Malformed)?;
+        self.rest = rest;
+        Ok(taken)
+    }
+
+    fn array<const N: usize>(&mut self) -> Result<[u8; N], Malformed> {
+        self.take(N)?.try_into().map_err(|_| Malformed)
+    }
+
+    /// One byte.
+    pub fn u8(&mut self) -> Result<u8, Malformed> {
+        Ok(u8::from_le_bytes(self.array()?))
+    }
+
+    /// Four bytes.
+    pub fn u32(&mut self) -> Result<u32, Malformed> {
+        Ok(u32::from_le_bytes(self.array()?))
+    }
+
+    /// Four bytes with a sign.
+    pub fn i32(&mut self) -> Result<i32, Malformed> {
+        Ok(i32::from_le_bytes(self.array()?))
+    }
+
+    /// Eight bytes.
+    pub fn u64(&mut self) -> Result<u64, Malformed> {
+        Ok(u64::from_le_bytes(self.array()?))
+    }
+
+    /// A byte string.
+    pub fn bytes(&mut self) -> Result<&'a [u8], Malformed> {
+        let length = self.u32()? as usize;
+        self.take(length)
+    }
+
+    /// A NUL-terminated string; the NUL is part of what is returned.
+    pub fn text(&mut self) -> Result<&'a [u8], Malformed> {
+        let bytes = self.bytes()?;
+        match bytes.iter().position(|byte| *byte == 0) {
+            Some(end) if end + 1 == bytes.len() => Ok(bytes),
+            _ => Err(Malformed),
+        }
+    }
+}

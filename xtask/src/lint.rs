@@ -1,0 +1,96 @@
+//! `cargo xtask lint`: formatting and clippy.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::Duration;
+
+use anyhow::{Context, Result, bail};
+
+use crate::workspace::{cargo, root};
+use crate::{Verdict, process, progress};
+
+/// Longer than any honest build on a small machine.
+pub(crate) const BUILD_LIMIT: Duration = Duration::from_secs(3600);
+
+/// The helper image is compiled by a build script and is no member of the workspace, so `cargo fmt` passes it by.
+const HELPER: &str = "crates/hotcell-linux/helper";
+
+/// One thing that lint looks at.
+pub(crate) struct Check {
+    pub(crate) name: &'static str,
+    pub(crate) command: Command,
+}
+
+pub(crate) fn run(arguments: &[String]) -> Verdict {
+    if let Some(argument) = arguments.first() {
+        bail!("`lint` takes no arguments, got `{argument}`");
+    }
+    let mut clean = true;
+    for mut check in checks()? {
+        let line = progress::begin(check.name);
+        let finished = process::run(&mut check.command, BUILD_LIMIT)?;
+        if finished.success() {
+            line.end("ok");
+        } else {
+            line.end_failed("FAILED", &finished.output);
+            clean = false;
+        }
+    }
+    Ok(clean)
+}
+
+/// Everything that lint looks at, in order.
+pub(crate) fn checks() -> Result<Vec<Check>> {
+    let mut format = cargo()?;
+    format.args(["fmt", "--all", "--check"]);
+    let mut clippy = cargo()?;
+    clippy.args([
+        "clippy",
+        "--quiet",
+        "--workspace",
+        "--all-targets",
+        "--",
+        "-D",
+        "warnings",
+    ]);
+    let mut checks = vec![Check {
+        name: "format",
+        command: format,
+    }];
+    let helper = rust_files(&root()?.join(HELPER))?;
+    if !helper.is_empty() {
+        let mut command = Command::new("rustfmt");
+        command.args(["--edition", "2024", "--check"]).args(helper);
+        checks.push(Check {
+            name: "format of the helper image",
+            command,
+        });
+    }
+    checks.push(Check {
+        name: "clippy",
+        command: clippy,
+    });
+    Ok(checks)
+}
+
+/// Every `.rs` file beneath `directory`, which need not exist.
+fn rust_files(directory: &Path) -> Result<Vec<PathBuf>> {
+    let mut files = Vec::new();
+    if !directory.is_dir() {
+        return Ok(files);
+    }
+    for entry in
+        fs::read_dir(directory).with_context(|| format!("cannot list {}", directory.display()))?
+    {
+        let entry = entry?;
+        let path = entry.path();
+        if entry.file_type()?.is_dir() {
+            files.append(&mut rust_files(&path)?);
+        } else if path.extension().is_some_and(|extension| extension == "rs") {
+            files.push(path);
+        }
+    }
+    files.sort();
+    Ok(files)
+}

@@ -1,0 +1,94 @@
+//! What people type while developing: `cargo xtask COMMAND`.
+//!
+//! One file (or folder) per command, one row per command in [`COMMANDS`].
+
+#![expect(
+    clippy::print_stdout,
+    clippy::print_stderr,
+    reason = "xtask is a program for a terminal, not a library: what it prints is its result"
+)]
+
+mod lint;
+mod process;
+mod progress;
+mod test;
+mod workspace;
+
+use std::env;
+use std::process::ExitCode;
+
+use anyhow::{Result, bail};
+
+/// Did everything that the command checked hold?
+type Verdict = Result<bool>;
+
+struct Command {
+    name: &'static str,
+    usage: &'static str,
+    summary: &'static str,
+    run: fn(&[String]) -> Verdict,
+}
+
+/// Every command there is. To add one: a module above, a row here.
+const COMMANDS: &[Command] = &[
+    Command {
+        name: "test",
+        usage: "test [--filter NAME]",
+        summary: "everything that can run here: set-up, lints, tests, doc tests, release, \
+                  the tests again as an ordinary user; with --filter only the tests whose names contain NAME",
+        run: test::run,
+    },
+    Command {
+        name: "lint",
+        usage: "lint",
+        summary: "formatting and clippy, warnings are errors",
+        run: lint::run,
+    },
+    Command {
+        name: "help",
+        usage: "help",
+        summary: "this list",
+        run: help,
+    },
+];
+
+fn main() -> ExitCode {
+    match dispatch() {
+        Ok(true) => ExitCode::SUCCESS,
+        Ok(false) => ExitCode::FAILURE,
+        Err(error) => {
+            eprintln!("xtask: {error:#}");
+            ExitCode::from(2)
+        }
+    }
+}
+
+fn dispatch() -> Verdict {
+    let mut arguments = Vec::new();
+    for argument in env::args_os().skip(1) {
+        match argument.into_string() {
+            Ok(text) => arguments.push(text),
+            Err(raw) => bail!("the argument {raw:?} is not UTF-8"),
+        }
+    }
+    let Some((name, rest)) = arguments.split_first() else {
+        help(&[])?;
+        return Ok(false);
+    };
+    let name = match name.as_str() {
+        "--help" | "-h" => "help",
+        other => other,
+    };
+    match COMMANDS.iter().find(|command| command.name == name) {
+        Some(command) => (command.run)(rest),
+        None => bail!("there is no command `{name}`; `cargo xtask help` lists them"),
+    }
+}
+
+fn help(_arguments: &[String]) -> Verdict {
+    println!("cargo xtask COMMAND\n");
+    for command in COMMANDS {
+        println!("  {:<22} {}", command.usage, command.summary);
+    }
+    Ok(true)
+}

@@ -1,0 +1,268 @@
+//! `cargo xtask test`: everything that can run on this machine, and the truth about what could not.
+//!
+//! The steps, in order: set-up, lints, build, tests, doc tests, the other architecture, the release binary doing
+//! the README's main job, and, for root, the tests once more as an ordinary user. What cannot run is skipped by
+//! name, with the reason, and counted. Under `CI=true` a skip that an install could have avoided is a failure.
+
+mod binaries;
+mod enclosure;
+mod libtest;
+mod ordinary_user;
+mod runner;
+mod scratch;
+mod setup;
+mod tally;
+
+use std::collections::BTreeSet;
+use std::path::Path;
+use std::process::Command;
+
+use anyhow::{Context, Result, bail};
+
+use crate::lint::{self, BUILD_LIMIT};
+use crate::workspace::{cargo, forget_hotcell_settings, root, target_directory};
+use crate::{Verdict, process, progress};
+
+use binaries::Binaries;
+use enclosure::Enclosure;
+use runner::Runner;
+use scratch::Scratch;
+use tally::Tally;
+
+/// The other architecture that Hotcell supports, from where most of its developers sit.
+const OTHER_TARGET: &str = "aarch64-unknown-linux-gnu";
+
+/// Crates whose tests touch neither the kernel nor the user's rights: running them twice would prove nothing.
+const PURE: &[&str] = &["hotcell-core", "xtask"];
+
+pub(crate) fn run(arguments: &[String]) -> Verdict {
+    let filter = parse(arguments)?;
+    let mut tally = Tally::default();
+    steps(filter.as_deref(), &mut tally)?;
+    if let Some(filter) = &filter
+        && tally.is_empty()
+    {
+        // A misspelt name must not look like a success.
+        tally.fail(&format!("no test's name contains `{filter}`"));
+    }
+    Ok(tally.report(under_ci()))
+}
+
+fn steps(filter: Option<&str>, tally: &mut Tally) -> Result<()> {
+    progress::heading("Set-up");
+    setup::programs(tally)?;
+    setup::toolchain(tally)?;
+
+    if filter.is_none() {
+        progress::heading("Lints");
+        for mut check in lint::checks()? {
+            step(check.name, &mut check.command, tally)?;
+        }
+    }
+
+    progress::heading("Build");
+    let Some(binaries) = binaries::build(tally)? else {
+        // Without binaries there is nothing to run; the failure is counted already.
+        return Ok(());
+    };
+
+    let scratch = Scratch::create()?;
+    let enclosure = Enclosure::available();
+    let runner = Runner::new(&scratch, filter);
+    progress::heading(match &enclosure {
+        Ok(_) => "Tests, as root",
+        Err(_) => "Tests",
+    });
+    for binary in &binaries.tests {
+        let command = match &enclosure {
+            Ok(enclosure) => enclosure.command(binary),
+            Err(_) => runner::in_place(binary),
+        };
+        runner.run(binary, command, "", tally)?;
+    }
+    doc_tests(filter, tally)?;
+
+    if filter.is_none() {
+        progress::heading("Portability and release");
+        other_architecture(tally)?;
+        release(tally)?;
+    }
+
+    match enclosure {
+        Ok(enclosure) => as_ordinary_user(&enclosure, &runner, &scratch, &binaries, tally)?,
+        Err(reason) if is_root() => tally.skip("tests as an ordinary user", &reason, false),
+        Err(reason) => tally.skip("tests as root", &reason, false),
+    }
+    Ok(())
+}
+
+fn parse(arguments: &[String]) -> Result<Option<String>> {
+    let filter = match arguments {
+        [] => None,
+        [flag, name] if flag == "--filter" => Some(name.clone()),
+        [joined] if joined.starts_with("--filter=") => {
+            joined.strip_prefix("--filter=").map(str::to_owned)
+        }
+        _ => bail!("usage: cargo xtask test [--filter NAME]"),
+    };
+    if filter.as_deref() == Some("") {
+        bail!("`--filter` needs a part of a test's name");
+    }
+    Ok(filter)
+}
+
+/// Runs one command as one step.
+fn step(name: &str, command: &mut Command, tally: &mut Tally) -> Result<()> {
+    let line = progress::begin(name);
+    let finished = process::run(command, BUILD_LIMIT)?;
+    if finished.success() {
+        line.end("ok");
+    } else {
+        line.end_failed("FAILED", &finished.output);
+        tally.fail(name);
+    }
+    Ok(())
+}
+
+fn doc_tests(filter: Option<&str>, tally: &mut Tally) -> Result<()> {
+    let line = progress::begin("doc tests");
+    let mut command = cargo()?;
+    command.args(["test", "--quiet", "--workspace", "--doc", "--no-fail-fast"]);
+    // `--quiet` keeps cargo quiet; the format flag keeps one line per test, which is what is counted below.
+    command.args(["--", "--format=pretty"]).args(filter);
+    let finished = process::run(&mut command, BUILD_LIMIT)?;
+    let report = libtest::parse(&finished.output);
+    let result = report.summary();
+    if finished.success() && report.failed.is_empty() {
+        line.end(&result);
+    } else {
+        line.end_failed(&result, &finished.output);
+    }
+    tally.add("doc tests", &report, &BTreeSet::new(), finished.success());
+    Ok(())
+}
+
+fn other_architecture(tally: &mut Tally) -> Result<()> {
+    let name = format!("type-check for {OTHER_TARGET}");
+    if let Err(missing) = setup::target(OTHER_TARGET)? {
+        progress::begin(&name).end("skipped");
+        tally.skip(&name, &missing.reason, missing.avoidable);
+        return Ok(());
+    }
+    let mut command = cargo()?;
+    command.args([
+        "check",
+        "--quiet",
+        "--workspace",
+        "--all-targets",
+        "--target",
+        OTHER_TARGET,
+    ]);
+    step(&name, &mut command, tally)
+}
+
+/// Builds the release binary and lets it do what the README shows first.
+fn release(tally: &mut Tally) -> Result<()> {
+    let mut build = cargo()?;
+    build.args(["build", "--quiet", "--release", "--package", "hotcell-cli"]);
+    let failures = tally.failures();
+    step("release binary", &mut build, tally)?;
+    if tally.failures() != failures {
+        return Ok(());
+    }
+
+    let name = "the README's first command";
+    if !setup::has_python() {
+        tally.skip(name, "python3 is not installed", true);
+        return Ok(());
+    }
+    let line = progress::begin(name);
+    let mut command = Command::new(target_directory()?.join("release/hotcell"));
+    command.args(["run", "--", "python3", "-c", "print(6*7)"]);
+    command.current_dir(root()?);
+    forget_hotcell_settings(&mut command);
+    let finished = process::run(&mut command, runner::BINARY_LIMIT)?;
+    if finished.success() && finished.output.lines().any(|line| line.trim() == "42") {
+        line.end("ok");
+    } else {
+        line.end_failed("FAILED", &finished.output);
+        tally.fail(name);
+    }
+    Ok(())
+}
+
+fn as_ordinary_user(
+    enclosure: &Enclosure,
+    runner: &Runner<'_>,
+    scratch: &Scratch,
+    binaries: &Binaries,
+    tally: &mut Tally,
+) -> Result<()> {
+    let user = ordinary_user::User::unused()?;
+    progress::heading(&format!("Tests, as an ordinary user (uid {})", user.uid()));
+    let line = progress::begin("a checkout of their own");
+    let checkout = user
+        .prepare(scratch, binaries)
+        .context("cannot prepare a checkout for an ordinary user")?;
+    runner.give_skip_log_to(user.uid())?;
+    line.end("ok");
+    for binary in &binaries.tests {
+        if PURE.contains(&binary.package.as_str()) {
+            continue;
+        }
+        let command = enclosure.command_as(binary, &checkout);
+        runner.run(binary, command, " (ordinary user)", tally)?;
+    }
+    Ok(())
+}
+
+/// Do we run as root? The owner of our own entry in /proc is the user that we are.
+fn is_root() -> bool {
+    use std::os::unix::fs::MetadataExt;
+    Path::new("/proc/self")
+        .metadata()
+        .is_ok_and(|entry| entry.uid() == 0)
+}
+
+fn under_ci() -> bool {
+    std::env::var("CI").is_ok_and(|value| matches!(value.as_str(), "true" | "1"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn parse_words(words: &[&str]) -> Result<Option<String>> {
+        parse(
+            &words
+                .iter()
+                .map(|word| (*word).to_owned())
+                .collect::<Vec<_>>(),
+        )
+    }
+
+    #[test]
+    fn the_filter_has_two_spellings() {
+        assert_eq!(parse_words(&[]).unwrap(), None);
+        assert_eq!(
+            parse_words(&["--filter", "timeout"]).unwrap().as_deref(),
+            Some("timeout")
+        );
+        assert_eq!(
+            parse_words(&["--filter=timeout"]).unwrap().as_deref(),
+            Some("timeout")
+        );
+    }
+
+    #[test]
+    fn anything_else_is_refused() {
+        for words in [
+            &["--filter"][..],
+            &["--filter="],
+            &["timeout"],
+            &["--all", "x"],
+        ] {
+            assert!(parse_words(words).is_err(), "{words:?}");
+        }
+    }
+}
