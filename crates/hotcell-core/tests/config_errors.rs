@@ -1,5 +1,7 @@
 //! Every kind of mistake in a configuration file, with the message that a person sees.
 
+#![allow(clippy::expect_used, clippy::panic, clippy::unwrap_used, reason = "tests assert by panicking")]
+
 use hotcell_core::config::{Config, Layer, MAX_CONFIG_BYTES};
 
 fn error(text: &str, layer: Layer) -> String {

@@ -1,5 +1,7 @@
 //! How layers become a policy: precedence, paths, and what a project file may say.
 
+#![allow(clippy::expect_used, clippy::panic, clippy::unwrap_used, reason = "tests assert by panicking")]
+
 use std::path::Path;
 
 use hotcell_core::capability::Control;
@@ -299,6 +301,6 @@ fn values_that_a_program_gives_are_checked_too() {
     ];
     for result in bad {
         let message = result.unwrap_err().to_string();
-        assert!(message.starts_with("calling program: "), "{message}");
+        assert!(message.starts_with("the calling program: "), "{message}");
     }
 }

@@ -1,5 +1,7 @@
 //! Plans and refusals as people see them, for three kinds of machine.
 
+#![allow(clippy::expect_used, clippy::panic, clippy::unwrap_used, reason = "tests assert by panicking")]
+
 use std::time::Duration;
 
 use hotcell_core::capability::{Capabilities, Capability, Control};

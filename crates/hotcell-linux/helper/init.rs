@@ -115,12 +115,11 @@ impl Init {
                 Ok(())
             }
             order::KILL_TREE => {
-                if let Some(pid) = self.pid_of(token) {
-                    // SAFETY: the table is not changed while this borrow of it lives; nothing is reaped meanwhile.
-                    let programs = unsafe { core::slice::from_raw_parts(self.programs.cast_const(), self.used) };
-                    processes::kill_tree(pid, |child| programs.iter().any(|program| program.pid == child))?;
-                }
-                Ok(())
+                let since = reader.u64()?;
+                let root = self.pid_of(token);
+                // SAFETY: the table is not changed while this borrow of it lives; nothing is reaped meanwhile.
+                let programs = unsafe { core::slice::from_raw_parts(self.programs.cast_const(), self.used) };
+                processes::kill_tree(root, since, |child| programs.iter().any(|program| program.pid == child))
             }
             order::SIGNAL_ALL => {
                 let _ = sys::kill(-1, reader.i32()?);
@@ -195,8 +194,8 @@ impl Init {
 
     fn spawn(&mut self, token: u32, reader: &mut Reader<'_>) -> sys::Result<()> {
         match self.try_spawn(token, reader) {
-            Ok((pid, terminal)) => {
-                let record = Text::new().push(&[notice::STARTED]).push(&token.to_le_bytes()).push(&pid.to_le_bytes());
+            Ok((since, terminal)) => {
+                let record = Text::new().push(&[notice::STARTED]).push(&token.to_le_bytes()).push(&since.to_le_bytes());
                 match terminal {
                     None => self.say(record, &[]),
                     Some(terminal) => {
@@ -217,7 +216,7 @@ impl Init {
         }
     }
 
-    fn try_spawn(&mut self, token: u32, reader: &mut Reader<'_>) -> Result<(i32, Option<Fd>), (u8, Errno)> {
+    fn try_spawn(&mut self, token: u32, reader: &mut Reader<'_>) -> Result<(u64, Option<Fd>), (u8, Errno)> {
         let malformed = |_| (spawn_stage::RECORD, sys::EPROTO);
         let entry = self.free_entry().ok_or((spawn_stage::TABLE, sys::EAGAIN))?;
         let flags = reader.u32().map_err(malformed)?;
@@ -261,6 +260,7 @@ impl Init {
             environment: environment.list,
             failed: None,
         };
+        let since = sys::ticks_since_boot();
         let started = self.start(&mut launch);
         if let Some(slave) = slave {
             sys::close(slave);
@@ -268,7 +268,7 @@ impl Init {
         match started {
             Ok(pid) => {
                 self.programs()[entry] = Program { token, pid };
-                Ok((pid, master))
+                Ok((since, master))
             }
             Err(failure) => {
                 if let Some(master) = master {

@@ -111,20 +111,16 @@ fn proportional_kib(text: &[u8]) -> Option<u64> {
     })
 }
 
-/// Kills a process that the init started, and all that it started.
+/// Kills a program that the init started (`root`, unless it has ended), and all that it started.
 ///
 /// Descendants are found by their parents. A daemon has the init for a parent, and the kernel does not say whose it
-/// was: every one that started no earlier than the process is taken for its. `started_here` says which children of the
+/// was: every one that started no earlier than the program (`since`, in ticks) is taken for its. `started_here` says which children of the
 /// init are other programs that it started itself.
-pub fn kill_tree(root: i32, started_here: impl Fn(i32) -> bool) -> sys::Result<()> {
-    let mut since = 0;
-    each(|process| {
-        if process.pid == root {
-            since = process.started;
-        }
-    })?;
+pub fn kill_tree(root: Option<i32>, since: u64, started_here: impl Fn(i32) -> bool) -> sys::Result<()> {
     let mut doomed = Marks::new()?;
-    doomed.mark(root);
+    if let Some(root) = root {
+        doomed.mark(root);
+    }
     // What forks while we look is found by the next look; the process limit and the killing bound the rounds.
     for _ in 0..1000 {
         let mut grown = true;

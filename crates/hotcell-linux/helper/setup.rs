@@ -51,8 +51,7 @@ pub fn run(orders: Fd, lifeline: Fd, privileged: bool, trial: bool) -> ! {
     sys::close(conversation);
     let (descriptors, uppers, listener) = view.kept();
     let record = [notice::READY, uppers, listener];
-    let count = uppers as usize + listener as usize;
-    if sys::send(CONVERSATION, &record, &descriptors[..count]).is_err() {
+    if sys::send(CONVERSATION, &record, descriptors).is_err() {
         sys::exit(1)
     }
     // What was opened on the way is closed: the init keeps the conversation and the lifeline.
@@ -80,18 +79,17 @@ pub fn stay_bound() -> sys::Result<()> {
 }
 
 fn prepare(inbox: &mut Inbox, view: &mut View, privileged: bool, done: &mut u32) -> sys::Result<()> {
+    // Trees that the spawner opened, because it may; they are the view's from here on.
+    for index in 1..inbox.count {
+        view.keep_tree(inbox.take(index).ok_or(sys::EPROTO)?)?;
+    }
     let mut reader = Reader::new(inbox.record());
     skip_to_trees(&mut reader)?;
-    let count = reader.u32()?;
-    for number in 0..count {
+    for _ in 0..reader.u32()? {
         let tree = view::Tree::read(&mut reader)?;
-        let opened = if privileged {
-            // Opened by the spawner, which may.
-            *inbox.descriptors[..inbox.count].get(number as usize + 1).ok_or(sys::EPROTO)?
-        } else {
-            tree.open(None)?
-        };
-        view.keep_tree(opened)?;
+        if !privileged {
+            view.keep_tree(tree.open(None)?)?;
+        }
         *done += 1;
     }
     while !reader.is_empty() {

@@ -80,7 +80,8 @@ pub struct View {
     root: Fd,
     trees: [Fd; TREES_MAX],
     tree_count: usize,
-    /// Upper directories of overlays, and last the seccomp listener: sent to the library when the box is ready.
+    /// The root, the upper directories of overlays, and last the seccomp listener: sent to the library when the box is
+    /// ready.
     kept: [Fd; KEPT_MAX],
     uppers: usize,
     listener: bool,
@@ -98,12 +99,14 @@ impl View {
     }
 
     pub fn keep_listener(&mut self, listener: Fd) {
-        self.kept[self.uppers] = listener;
+        self.kept[1 + self.uppers] = listener;
         self.listener = true;
     }
 
-    pub fn kept(&self) -> (&[Fd; KEPT_MAX], u8, u8) {
-        (&self.kept, self.uppers as u8, u8::from(self.listener))
+    /// What is sent along when the box is ready, how many uppers are among it, and whether there is a listener.
+    pub fn kept(&self) -> (&[Fd], u8, u8) {
+        let count = 1 + self.uppers + usize::from(self.listener);
+        (&self.kept[..count], self.uppers as u8, u8::from(self.listener))
     }
 
     /// Opens a place of the view, as it is: no link is followed.
@@ -140,6 +143,7 @@ impl View {
         sys::close(place);
         sys::fchdir(mount)?;
         self.root = mount;
+        self.kept[0] = mount;
         Ok(())
     }
 
@@ -273,10 +277,10 @@ impl View {
             sys::RESOLVE_BENEATH | sys::RESOLVE_NO_SYMLINKS,
         )?;
         // One place stays free for the listener.
-        if self.uppers + 1 >= KEPT_MAX {
+        if self.uppers + 2 >= KEPT_MAX {
             return Err(sys::EINVAL);
         }
-        self.kept[self.uppers] = upper;
+        self.kept[1 + self.uppers] = upper;
         self.uppers += 1;
         Ok(())
     }

@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::ffi::OsStr;
 use std::io;
-use std::os::fd::OwnedFd;
+use std::os::fd::{AsRawFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -15,11 +15,11 @@ use tokio::sync::{oneshot, watch};
 use tokio::task::JoinHandle;
 
 use crate::cgroup;
-use crate::process::{Ended, Launch, LaunchError, Running};
+use crate::process::{Ended, Launch, LaunchError, Running, Signaler};
 use crate::socket::{self, Received};
 use crate::spawner::{CreateError, Spawner, describe_stage};
 use crate::spec::CellSpec;
-use crate::wire::{Malformed, Reader, Writer, event, notice, order};
+use crate::wire::{Malformed, Reader, Writer, event, notice, order, stage};
 
 /// The box, or the conversation with it, is gone.
 #[derive(Debug, Error)]
@@ -62,10 +62,40 @@ pub struct Sample {
     pub memory_kib: u64,
 }
 
+/// How full the private file systems of a box are.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Storage {
+    /// Bytes in use.
+    pub used: u64,
+    /// Bytes that still fit.
+    pub free: u64,
+    /// Files that still fit.
+    pub free_files: u64,
+}
+
+impl Storage {
+    fn of(root: &OwnedFd) -> io::Result<Self> {
+        let mut found = std::mem::MaybeUninit::<libc::statfs>::uninit();
+        // SAFETY: the call fills one statfs, which is read only if it succeeded.
+        let found = unsafe {
+            if libc::fstatfs(root.as_raw_fd(), found.as_mut_ptr()) < 0 {
+                return Err(io::Error::last_os_error());
+            }
+            found.assume_init()
+        };
+        let block = found.f_bsize as u64;
+        Ok(Self {
+            used: (found.f_blocks - found.f_bfree) * block,
+            free: found.f_bavail * block,
+            free_files: found.f_ffree,
+        })
+    }
+}
+
 /// An answer that somebody waits for.
 #[derive(Debug)]
 enum Answer {
-    Started { terminal: Option<OwnedFd> },
+    Started { since: u64, terminal: Option<OwnedFd> },
     NotStarted { stage: u8, errno: i32 },
     Done { errno: i32, descriptor: Option<OwnedFd> },
     Sampled(Sample),
@@ -94,6 +124,7 @@ pub struct Cell {
     shared: Arc<CellShared>,
     reader: JoinHandle<()>,
     gone: watch::Receiver<bool>,
+    root: OwnedFd,
     uppers: Vec<OwnedFd>,
     listener: Option<OwnedFd>,
 }
@@ -120,7 +151,12 @@ impl Cell {
         let mut cgroup = None;
         // The spawner's word and the init's come in either order.
         let mut ready = None;
-        while cgroup.is_none() || ready.is_none() {
+        let (cgroup, (root, uppers, listener)) = loop {
+            if let (Some(_), Some(_)) = (&cgroup, &ready)
+                && let Some(both) = cgroup.take().zip(ready.take())
+            {
+                break both;
+            }
             let Some(received) = socket::receive(&conversation).await.map_err(CreateError::Conversation)? else {
                 return Err(CreateError::Lost);
             };
@@ -128,24 +164,29 @@ impl Cell {
                 First::Created(name) => cgroup = Some(name),
                 First::Ready { uppers, listener } => {
                     let mut descriptors = received.descriptors.into_iter();
+                    let root = descriptors.next().ok_or(CreateError::Lost)?;
                     let directories: Vec<OwnedFd> = descriptors.by_ref().take(uppers).collect();
-                    ready = Some((directories, if listener { descriptors.next() } else { None }));
+                    ready = Some((root, directories, if listener { descriptors.next() } else { None }));
                 }
             }
-        }
-        let (uppers, listener) = ready.unwrap_or_default();
+        };
         unfinished.spawner = None;
         let shared = Arc::new(CellShared {
             id,
             conversation,
-            cgroup: spawner.cgroups().group(&cgroup.unwrap_or_default()),
+            cgroup: spawner.cgroups().group(&cgroup),
             spawner,
             waiting: Mutex::default(),
             next_token: AtomicU32::new(1),
         });
         let (said_gone, gone) = watch::channel(false);
         let reader = tokio::spawn(read_notices(Arc::clone(&shared), said_gone));
-        Ok(Self { shared, reader, gone, uppers, listener })
+        Ok(Self { shared, reader, gone, root, uppers, listener })
+    }
+
+    /// How many bytes the private file systems of the box hold, and how many more fit: bytes and files.
+    pub fn storage(&self) -> io::Result<Storage> {
+        Storage::of(&self.root)
     }
 
     /// The directories of changes of the overlays, in the order of the steps that made them.
@@ -171,13 +212,14 @@ impl Cell {
         let ends = ForgetEnd { shared: &self.shared, token, armed: true };
         self.shared.lock().ends.insert(token, send_end);
         let answer = self.shared.ask(token, &record, &plumbing.theirs()).await?;
-        let terminal = match answer {
-            Answer::Started { terminal } => terminal,
+        let (since, terminal) = match answer {
+            Answer::Started { since, terminal } => (since, terminal),
             Answer::NotStarted { stage, errno } => return Err(LaunchError::from_stage(stage, errno, &launch)),
             Answer::Done { .. } | Answer::Sampled(_) => return Err(CellError::Gone.into()),
         };
         ends.keep();
-        Ok(Running::new(Arc::clone(&self.shared), token, end, plumbing.ours(terminal)))
+        let signaler = Signaler::new(Arc::clone(&self.shared), token, since);
+        Ok(Running::new(signaler, end, plumbing.ours(terminal)))
     }
 
     /// Sends a signal to everything in the box but its init.
@@ -277,7 +319,6 @@ impl CellShared {
 
     /// Like [`CellShared::tell`], for places that cannot await.
     pub(crate) fn tell_now(&self, record: &[u8]) {
-        use std::os::fd::AsRawFd;
         // A box that is gone needs no orders.
         let _ = socket::send_blocking(self.conversation.as_raw_fd(), record);
     }
@@ -317,8 +358,9 @@ impl Drop for ForgetEnd<'_> {
         if self.armed {
             let abandoned = self.shared.lock().ends.remove(&self.token).is_some();
             if abandoned {
-                // The future was dropped between asking and hearing: it may run, and nobody would know.
-                self.shared.tell_now(&Writer::new(order::KILL_TREE).u32(self.token).finish());
+                // The future was dropped between asking and hearing: it may run, and nobody would know. Nothing younger
+                // than now can be its daemon: it has not been heard of yet.
+                self.shared.tell_now(&Writer::new(order::KILL_TREE).u32(self.token).u64(u64::MAX).finish());
             }
         }
     }
@@ -337,19 +379,21 @@ fn read_first(received: &Received, spec: &CellSpec) -> Result<Result<First, Crea
     let mut reader = Reader::new(&received.record);
     Ok(match reader.u8()? {
         event::CREATED => {
-            let (errno, stage, index) = (reader.i32()?, reader.u8()?, reader.u32()?);
+            let (errno, code, index) = (reader.i32()?, reader.u8()?, reader.u32()?);
             let name = String::from_utf8_lossy(reader.bytes()?).into_owned();
             if errno == 0 {
                 Ok(First::Created(name))
             } else {
-                let step = describe_stage(stage, index, spec);
-                Err(CreateError::Step { step, source: io::Error::from_raw_os_error(errno) })
+                let tree = if code == stage::TREE { spec.tree_path(index) } else { None };
+                let step = describe_stage(code, index, spec);
+                Err(CreateError::Step { step, tree, source: io::Error::from_raw_os_error(errno) })
             }
         }
         notice::READY => Ok(First::Ready { uppers: usize::from(reader.u8()?), listener: reader.u8()? != 0 }),
         notice::FAILED => {
-            let (step, errno) = (spec.describe(reader.u32()?), reader.i32()?);
-            Err(CreateError::Step { step, source: io::Error::from_raw_os_error(errno) })
+            let (number, errno) = (reader.u32()?, reader.i32()?);
+            let (step, tree) = (spec.describe(number), spec.tree_path(number));
+            Err(CreateError::Step { step, tree, source: io::Error::from_raw_os_error(errno) })
         }
         _ => Err(CreateError::Lost),
     })
@@ -382,7 +426,7 @@ fn dispatch(shared: &CellShared, received: Received) -> Result<bool, Malformed> 
     let token = reader.u32()?;
     let descriptor = received.descriptors.into_iter().next();
     let answer = match kind {
-        notice::STARTED => Answer::Started { terminal: descriptor },
+        notice::STARTED => Answer::Started { since: reader.u64()?, terminal: descriptor },
         notice::SPAWN_FAILED => Answer::NotStarted { stage: reader.u8()?, errno: reader.i32()? },
         notice::DONE => Answer::Done { errno: reader.i32()?, descriptor },
         notice::SAMPLED => {

@@ -60,6 +60,8 @@ impl Abi {
 /// What a path may be used for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Access {
+    /// List directories.
+    List,
     /// Read and execute.
     Read,
     /// Read, execute, write, make and remove (but no device nodes).
@@ -89,6 +91,7 @@ impl Rules {
 
     fn rights(&self, access: Access, directory: bool) -> u64 {
         let rights = match access {
+            Access::List => READ_DIR,
             Access::Read => EXECUTE | READ_FILE | READ_DIR,
             Access::Write => {
                 EXECUTE | READ_FILE | READ_DIR | WRITE_FILE | TRUNCATE | REFER | (ENTRIES & !(MAKE_CHAR | MAKE_BLOCK))

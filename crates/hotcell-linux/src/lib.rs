@@ -23,9 +23,11 @@ pub mod seccomp;
 mod socket;
 mod spawner;
 mod spec;
+mod terminal;
 pub mod wire;
 
-pub use cell::{Cell, CellError, FileError, Sample};
-pub use process::{Ended, Launch, LaunchError, Running, Signaler, Standard, resize_terminal};
+pub use cell::{Cell, CellError, FileError, Sample, Storage};
+pub use process::{Ended, Launch, LaunchError, Running, Signaler, Standard};
 pub use spawner::{CreateError, Spawner, SpawnerOptions, StartError};
 pub use spec::{CellSpec, Namespaces, Owner, Placeholder, Tree, TreeOptions};
+pub use terminal::Terminal;

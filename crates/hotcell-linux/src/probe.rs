@@ -13,6 +13,8 @@ use crate::landlock::Abi;
 pub struct Findings {
     /// The kernel's release.
     pub kernel: String,
+    /// The user that this process acts as.
+    pub user: u32,
     /// Root with the capability to mount on the host.
     pub privileged: bool,
     /// The version of Landlock; zero for none.
@@ -23,6 +25,18 @@ pub struct Findings {
     pub seccomp_notify: bool,
     /// Whether this process already runs with no_new_privs.
     pub no_new_privs: bool,
+    /// Whether overlayfs is there.
+    pub overlay: bool,
+    /// Whether a tmpfs takes attributes of users, which overlays in user namespaces need.
+    pub tmpfs_user_attributes: bool,
+}
+
+impl Findings {
+    /// Whether the kernel's release is at least this; for the few facts that cannot be tried.
+    pub fn at_least(&self, major: u32, minor: u32) -> bool {
+        let mut parts = self.kernel.split(|c: char| !c.is_ascii_digit()).map(|part| part.parse::<u32>().unwrap_or(0));
+        (parts.next().unwrap_or(0), parts.next().unwrap_or(0)) >= (major, minor)
+    }
 }
 
 /// Looks at everything that needs no box.
@@ -32,10 +46,14 @@ pub fn look() -> Findings {
     let privileged = effective_user() == 0 && has_capability(&status, CAP_SYS_ADMIN);
     Findings {
         kernel: release.trim().to_owned(),
+        user: effective_user(),
         privileged,
         landlock: Abi::detect(),
         seccomp: has_seccomp_action(libc::SECCOMP_RET_KILL_PROCESS),
         seccomp_notify: has_seccomp_action(libc::SECCOMP_RET_USER_NOTIF),
+        overlay: fs::read_to_string("/proc/filesystems")
+            .is_ok_and(|list| list.lines().any(|line| line.split_whitespace().last() == Some("overlay"))),
+        tmpfs_user_attributes: memory_file_takes_attribute(),
         no_new_privs: status.lines().any(|line| line.split_whitespace().eq(["NoNewPrivs:", "1"])),
     }
 }
@@ -75,6 +93,20 @@ pub fn explain_user_namespace(error: &io::Error) -> String {
         return "AppArmor restricts user namespaces: `sysctl kernel.apparmor_restrict_unprivileged_userns=0` (as root), or a profile for this program, allows them".into();
     }
     format!("a user namespace cannot be used here ({error}): in a container, start that with a seccomp profile that allows `unshare` and `mount`")
+}
+
+/// Memory files live on a tmpfs of the kernel's own.
+fn memory_file_takes_attribute() -> bool {
+    use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
+    // SAFETY: NUL-terminated name; the result is checked and owned at once; then one attribute of one byte is set.
+    unsafe {
+        let descriptor = libc::memfd_create(c"hotcell-trial".as_ptr(), libc::MFD_CLOEXEC);
+        if descriptor < 0 {
+            return false;
+        }
+        let file = OwnedFd::from_raw_fd(descriptor);
+        libc::fsetxattr(file.as_raw_fd(), c"user.hotcell".as_ptr(), c"y".as_ptr().cast(), 1, 0) == 0
+    }
 }
 
 /// The number of CPUs that are online.

@@ -3,7 +3,7 @@
 use std::ffi::{OsStr, OsString};
 use std::fs::File;
 use std::io;
-use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -253,21 +253,20 @@ impl Ended {
 /// A program that runs in a box. Dropping it kills the program and what it started, unless it has ended.
 #[derive(Debug)]
 pub struct Running {
-    shared: Arc<CellShared>,
-    token: u32,
+    signaler: Signaler,
     end: Option<oneshot::Receiver<Ended>>,
     ours: Ours,
     ended: bool,
 }
 
 impl Running {
-    pub(crate) fn new(shared: Arc<CellShared>, token: u32, end: oneshot::Receiver<Ended>, ours: Ours) -> Self {
-        Self { shared, token, end: Some(end), ours, ended: false }
+    pub(crate) fn new(signaler: Signaler, end: oneshot::Receiver<Ended>, ours: Ours) -> Self {
+        Self { signaler, end: Some(end), ours, ended: false }
     }
 
     /// A number for it, unique in its box.
     pub fn token(&self) -> u32 {
-        self.token
+        self.signaler.token
     }
 
     /// Takes the pipe to its standard input.
@@ -292,7 +291,7 @@ impl Running {
 
     /// A handle that can signal it while somebody else waits for it.
     pub fn signaler(&self) -> Signaler {
-        Signaler { shared: Arc::clone(&self.shared), token: self.token }
+        self.signaler.clone()
     }
 
     /// Waits for its end. Cancel-safe; after the first result, `Gone`.
@@ -308,7 +307,7 @@ impl Running {
 impl Drop for Running {
     fn drop(&mut self) {
         if !self.ended {
-            self.signaler().kill_tree_now();
+            self.signaler.kill_tree_now();
         }
     }
 }
@@ -318,28 +317,29 @@ impl Drop for Running {
 pub struct Signaler {
     shared: Arc<CellShared>,
     token: u32,
+    since: u64,
 }
 
 impl Signaler {
+    pub(crate) fn new(shared: Arc<CellShared>, token: u32, since: u64) -> Self {
+        Self { shared, token, since }
+    }
+
+    fn kill_record(&self) -> Vec<u8> {
+        Writer::new(order::KILL_TREE).u32(self.token).u64(self.since).finish()
+    }
+
     /// Sends a signal to its process group.
     pub async fn signal(&self, signal: i32) -> Result<(), CellError> {
         self.shared.tell(&Writer::new(order::SIGNAL).u32(self.token).i32(signal).finish()).await
     }
 
-    /// Kills it and everything that it started.
+    /// Kills it and everything that it started, daemons included, even if it has ended itself.
     pub async fn kill_tree(&self) -> Result<(), CellError> {
-        self.shared.tell(&Writer::new(order::KILL_TREE).u32(self.token).finish()).await
+        self.shared.tell(&self.kill_record()).await
     }
 
     fn kill_tree_now(&self) {
-        self.shared.tell_now(&Writer::new(order::KILL_TREE).u32(self.token).finish());
+        self.shared.tell_now(&self.kill_record());
     }
-}
-
-/// Sets the size of a terminal.
-pub fn resize_terminal(terminal: &impl AsRawFd, rows: u16, columns: u16) -> io::Result<()> {
-    let size = libc::winsize { ws_row: rows, ws_col: columns, ws_xpixel: 0, ws_ypixel: 0 };
-    // SAFETY: the call reads one winsize.
-    let result = unsafe { libc::ioctl(terminal.as_raw_fd(), libc::TIOCSWINSZ, &raw const size) };
-    if result < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
 }

@@ -2,6 +2,7 @@
 
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
+use std::path::PathBuf;
 use std::process::Child;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex};
@@ -49,6 +50,8 @@ pub enum CreateError {
     Step {
         /// What was being done.
         step: String,
+        /// The tree of the host's that it was about, if it was.
+        tree: Option<PathBuf>,
         /// Why it failed.
         #[source]
         source: io::Error,
@@ -130,7 +133,7 @@ impl Spawner {
             (Ok(errno), Ok(stage)) => {
                 let nothing = CellSpec::new(Namespaces { user: false, network: false }, Owner { uid: 0, gid: 0 });
                 let step = describe_stage(stage, 0, &nothing);
-                Err(CreateError::Step { step, source: io::Error::from_raw_os_error(errno) })
+                Err(CreateError::Step { step, tree: None, source: io::Error::from_raw_os_error(errno) })
             }
             _ => Err(CreateError::Lost),
         }

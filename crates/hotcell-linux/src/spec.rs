@@ -79,6 +79,7 @@ pub struct Tree {
     device: u64,
     inode: u64,
     owner: Owner,
+    mode: u32,
     directory: bool,
     options: TreeOptions,
 }
@@ -97,6 +98,7 @@ impl Tree {
             device: metadata.dev(),
             inode: metadata.ino(),
             owner: Owner { uid: metadata.uid(), gid: metadata.gid() },
+            mode: metadata.mode() & 0o777,
             directory: metadata.is_dir(),
             options,
         }
@@ -107,9 +109,14 @@ impl Tree {
         self.directory
     }
 
-    /// Where it is on the host.
-    pub fn path(&self) -> &Path {
-        &self.path
+    /// Who owns it.
+    pub fn owner(&self) -> Owner {
+        self.owner
+    }
+
+    /// Its permission bits.
+    pub fn mode(&self) -> u32 {
+        self.mode
     }
 }
 
@@ -179,6 +186,11 @@ impl CellSpec {
     fn tree(&mut self, tree: Tree) -> u32 {
         self.trees.push(tree);
         self.trees.len() as u32 - 1
+    }
+
+    /// How many steps there are so far.
+    pub fn step_count(&self) -> usize {
+        self.descriptions.len()
     }
 
     /// Makes the cgroup of the box the root of what it sees.
@@ -341,6 +353,11 @@ impl CellSpec {
                 .u32(tree.owner.gid);
         }
         writer.append(&self.steps).finish()
+    }
+
+    /// The host path of the tree with this number, if it is one.
+    pub(crate) fn tree_path(&self, number: u32) -> Option<PathBuf> {
+        self.trees.get(number as usize).map(|tree| tree.path.clone())
     }
 
     /// What the step (or tree: they come first) with this number does, in words.

@@ -129,7 +129,16 @@ impl SandboxOutput {
 
 #[cfg(test)]
 mod tests {
+    use std::pin::pin;
+    use std::task::{Context, Poll, Waker};
+
+    use async_trait::async_trait;
+
+    use super::super::{OutputEvent, OutputEvents, ProcessId, ProcessIo, Signal, TtySize};
     use super::*;
+    use crate::outcome::{Usage, Visibility};
+    use crate::plan::EnforcementReport;
+    use crate::runtime::{Isolation, RuntimeKind};
 
     fn capture(limits: CaptureLimits, pieces: &[&[u8]]) -> CapturedStream {
         let mut capture = StreamCapture::new(limits);
@@ -154,6 +163,66 @@ mod tests {
             assert_eq!(stream.tail, all[249..]);
             assert_eq!((stream.total, stream.dropped()), (256, 239));
         }
+    }
+
+    /// A command that has already written its output and ended.
+    struct Ended {
+        io: ProcessIo,
+        outcome: Outcome,
+    }
+
+    #[async_trait]
+    impl SandboxedProcess for Ended {
+        fn id(&self) -> ProcessId {
+            ProcessId(1)
+        }
+        fn take_io(&mut self) -> ProcessIo {
+            std::mem::take(&mut self.io)
+        }
+        async fn signal(&self, _: Signal) -> Result<(), ProcessError> {
+            Err(ProcessError::Ended)
+        }
+        async fn kill(&self) -> Result<(), ProcessError> {
+            Ok(())
+        }
+        async fn resize(&self, _: TtySize) -> Result<(), ProcessError> {
+            Err(ProcessError::NoTerminal)
+        }
+        async fn wait(&self) -> Result<Outcome, ProcessError> {
+            Ok(self.outcome.clone())
+        }
+    }
+
+    struct Written(VecDeque<OutputEvent>);
+
+    #[async_trait]
+    impl OutputEvents for Written {
+        async fn next(&mut self) -> Option<OutputEvent> {
+            self.0.pop_front()
+        }
+    }
+
+    #[test]
+    fn streams_are_collected_apart() {
+        let events = [(Stream::Stdout, "a"), (Stream::Stderr, "x"), (Stream::Stdout, "b")];
+        let events = events.map(|(stream, text)| OutputEvent { stream, bytes: text.into() });
+        let report =
+            EnforcementReport { backend: RuntimeKind::Native, isolation: Isolation::Process, controls: Vec::new() };
+        let outcome = Outcome {
+            status: Status::Exited(3),
+            usage: Usage::default(),
+            report,
+            violations: Vec::new(),
+            visibility: Visibility::default(),
+        };
+        let io = ProcessIo { stdin: None, output: Some(Box::new(Written(events.into()))) };
+        let mut process = Ended { io, outcome };
+        let mut collecting = pin!(SandboxOutput::collect(&mut process, CaptureLimits::default()));
+        let Poll::Ready(Ok(output)) = collecting.as_mut().poll(&mut Context::from_waker(Waker::noop())) else {
+            panic!("nothing here has to be waited for");
+        };
+        assert_eq!((output.stdout.bytes(), output.stderr.bytes()), (b"ab".to_vec(), b"x".to_vec()));
+        assert_eq!(output.status(), Status::Exited(3));
     }
 
     #[test]

@@ -56,7 +56,7 @@ impl fmt::Debug for ProcessIo {
 
 /// The writing end of a command's stdin.
 #[async_trait]
-pub trait ProcessStdin: Send {
+pub trait ProcessStdin: Send + Sync {
     /// Writes everything, waiting while the command does not read. `BrokenPipe` when it never will.
     async fn write_all(&mut self, bytes: &[u8]) -> io::Result<()>;
 
@@ -69,7 +69,7 @@ pub trait ProcessStdin: Send {
 /// Cancel-safe: an event is never lost because the future of `next` was dropped. While nobody calls `next` the command
 /// is held back once the pipes are full.
 #[async_trait]
-pub trait OutputEvents: Send {
+pub trait OutputEvents: Send + Sync {
     /// The next piece; none when there will be no more.
     async fn next(&mut self) -> Option<OutputEvent>;
 }

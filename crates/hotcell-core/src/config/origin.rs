@@ -34,7 +34,7 @@ impl Layer {
             Self::Project => "project file",
             Self::Environment => "environment",
             Self::Flags => "flags",
-            Self::Api => "calling program",
+            Self::Api => "the calling program",
         }
     }
 }

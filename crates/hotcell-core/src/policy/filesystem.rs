@@ -61,6 +61,9 @@ pub struct PathRule {
 }
 
 /// A place that a protected name stands for.
+///
+/// To hold it, a backend also keeps the directories between the tree and the path in place: `.git` must not be renamed
+/// away, nor be made a link or a file that leads elsewhere.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct ProtectedPath {
     /// The absolute path, which need not exist.
@@ -114,9 +117,8 @@ impl FilesystemPolicy {
     pub fn effective_access(&self, path: &Path) -> Access {
         let Some(path) = normalize(path) else { return Access::Deny };
         let Some(rule) = self.nearest_rule(&path) else { return Access::Deny };
-        if rule.access >= Access::Overlay
-            && self.names_beneath(&rule.path).any(|name| path.starts_with(rule.path.join(name)))
-        {
+        let inside = path.strip_prefix(&rule.path).unwrap_or(&path);
+        if rule.access >= Access::Overlay && self.names_beneath(&rule.path).any(|name| inside.starts_with(name)) {
             return Access::Read;
         }
         rule.access
@@ -161,14 +163,10 @@ impl FilesystemPolicy {
 
     /// The protected names as paths relative to this tree: each name, and what remains of a name whose beginning is
     /// the end of the tree's own path.
-    fn names_beneath<'a>(&'a self, tree: &'a Path) -> impl Iterator<Item = PathBuf> + 'a {
+    fn names_beneath<'a>(&'a self, tree: &'a Path) -> impl Iterator<Item = &'a Path> {
         self.protect.iter().flat_map(move |name| {
-            let parts: Vec<Component<'_>> = name.components().collect();
-            let remainders: Vec<PathBuf> = (0..parts.len())
-                .filter(|taken| tree.ends_with(parts[..*taken].iter().collect::<PathBuf>()))
-                .map(|taken| parts[taken..].iter().collect())
-                .collect();
-            remainders
+            let beginnings = name.ancestors().skip(1).filter(|beginning| tree.ends_with(beginning));
+            beginnings.filter_map(|beginning| name.strip_prefix(beginning).ok())
         })
     }
 }

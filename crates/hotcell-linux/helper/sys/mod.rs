@@ -468,6 +468,17 @@ pub fn fork_into(flags: u64, cgroup: Option<Fd>) -> Result<Forked> {
     Ok(if pid == 0 { Forked::Child } else { Forked::Parent { pid: pid as i32, pidfd } })
 }
 
+/// Clock ticks (hundredths of a second, in which `/proc` tells when a process started) since boot.
+pub fn ticks_since_boot() -> u64 {
+    const CLOCK_BOOTTIME: usize = 7;
+    let mut time = [0u64; 2];
+    match call(nr::CLOCK_GETTIME, [CLOCK_BOOTTIME, time.as_mut_ptr() as usize, 0, 0, 0, 0]) {
+        Ok(_) => time[0] * 100 + time[1] / 10_000_000,
+        // Zero means that everything is taken for younger.
+        Err(_) => 0,
+    }
+}
+
 /// Resource use of a process that was waited for.
 #[derive(Default)]
 #[repr(C)]

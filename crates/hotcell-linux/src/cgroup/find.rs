@@ -2,8 +2,8 @@
 
 use std::fs::{self, File};
 use std::io;
+use std::os::fd::AsRawFd;
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicU32, Ordering};
 
 use super::{Base, Controller, Layout, Version};
 
@@ -27,8 +27,8 @@ pub(super) fn detect() -> Layout {
         Ok(base) if base.controllers.contains(&Controller::Memory) || base.controllers.contains(&Controller::Pids) => {
             return Layout { version: Some(Version::V2), bases: vec![base], problems };
         }
-        Ok(_) => problems.push("the cgroup v2 hierarchy here has neither the memory nor the pids controller".into()),
-        Err(problem) => problems.push(problem),
+        Ok(_) => problems.push((None, "the cgroup v2 hierarchy here has neither the memory nor the pids controller".into())),
+        Err(problem) => problems.push((None, problem)),
     }
     let bases = find_v1(&mounts, &own, &mut problems);
     if bases.is_empty() {
@@ -71,10 +71,11 @@ fn find_v2(mounts: &[Mount], own: &str) -> Result<Base, String> {
     let mut problem = String::from("no cgroup v2 can be made here");
     for candidate in mine.ancestors().take_while(|path| path.starts_with(&mount.point)).take(3) {
         // Asking is free: where it is not ours to enable, the next look tells.
-        for controller in ["+memory", "+pids", "+cpu"] {
-            let _ = fs::write(candidate.join("cgroup.subtree_control"), controller);
+        let available = fs::read_to_string(candidate.join("cgroup.controllers")).unwrap_or_default();
+        for name in available.split_whitespace().filter(|name| ["memory", "pids", "cpu"].contains(name)) {
+            let _ = fs::write(candidate.join("cgroup.subtree_control"), format!("+{name}"));
         }
-        match try_base(candidate, Version::V2, &Controller::ALL) {
+        match try_base(candidate, enabled_v2(candidate)) {
             Ok(base) => {
                 if best.as_ref().is_none_or(|best| best.controllers.len() < base.controllers.len()) {
                     best = Some(base);
@@ -91,7 +92,7 @@ fn find_v2(mounts: &[Mount], own: &str) -> Result<Base, String> {
     best.ok_or(problem)
 }
 
-fn find_v1(mounts: &[Mount], own: &str, problems: &mut Vec<String>) -> Vec<Base> {
+fn find_v1(mounts: &[Mount], own: &str, problems: &mut Vec<(Option<Controller>, String)>) -> Vec<Base> {
     let mut bases: Vec<Base> = Vec::new();
     for controller in Controller::ALL {
         let name = controller.v1_name();
@@ -107,29 +108,41 @@ fn find_v1(mounts: &[Mount], own: &str, problems: &mut Vec<String>) -> Vec<Base>
             base.controllers.push(controller);
             continue;
         }
-        match try_base(&mine, Version::V1, &[controller]) {
-            Ok(base) if base.controllers.is_empty() => problems.push(format!("{} has no {name} files", mine.display())),
+        match try_base(&mine, vec![controller]) {
             Ok(base) => bases.push(base),
-            Err(error) => problems.push(format!(
-                "no cgroup can be made in {}: {error} (root can hand it over: `chown $USER {}`)",
-                mine.display(),
-                mine.display()
-            )),
+            Err(error) => {
+                let place = mine.display();
+                let advice = format!("no cgroup can be made in {place}: {error} (root can hand one over: `mkdir {place}/mine && chown $USER {place}/mine`, and start this from there)");
+                problems.push((Some(controller), advice));
+            }
         }
     }
     bases
 }
 
-/// Makes a cgroup there, sees which controllers it has, and removes it.
-fn try_base(path: &Path, version: Version, wanted: &[Controller]) -> io::Result<Base> {
-    static TRIES: AtomicU32 = AtomicU32::new(0);
-    let number = TRIES.fetch_add(1, Ordering::Relaxed);
-    let trial = path.join(format!("hotcell-trial-{}-{number}", std::process::id()));
-    fs::create_dir(&trial)?;
-    let controllers =
-        wanted.iter().copied().filter(|controller| trial.join(controller.telltale(version)).exists()).collect();
-    fs::remove_dir(&trial)?;
-    Ok(Base { path: path.to_owned(), directory: File::open(path)?.into(), controllers })
+/// A base, if this process may make cgroups there. Whether one really can be made, the spawner's first trial tells.
+fn try_base(path: &Path, controllers: Vec<Controller>) -> io::Result<Base> {
+    let directory = File::open(path)?;
+    let writable = c".";
+    // SAFETY: a NUL-terminated path beneath a descriptor that we own.
+    let allowed = unsafe { libc::faccessat(directory.as_raw_fd(), writable.as_ptr(), libc::W_OK | libc::X_OK, libc::AT_EACCESS) };
+    if allowed < 0 {
+        return Err(io::Error::last_os_error());
+    }
+    Ok(Base { path: path.to_owned(), directory: directory.into(), controllers })
+}
+
+/// The controllers that children of a v2 cgroup have.
+fn enabled_v2(path: &Path) -> Vec<Controller> {
+    let enabled = fs::read_to_string(path.join("cgroup.subtree_control")).unwrap_or_default();
+    let has = |name: &str| enabled.split_whitespace().any(|word| word == name);
+    Controller::ALL.into_iter().filter(|controller| match controller {
+        Controller::Memory => has("memory"),
+        Controller::Pids => has("pids"),
+        Controller::Cpu => has("cpu"),
+        // Every cgroup accounts for CPU time, whatever is enabled.
+        Controller::CpuTime => true,
+    }).collect()
 }
 
 #[cfg(test)]
@@ -163,6 +176,6 @@ mod tests {
     #[test]
     fn detection_says_what_it_found_or_why_not() {
         let layout = Layout::detect();
-        assert!(layout.kind().is_some() || !layout.problems().is_empty());
+        assert!(layout.kind().is_some() || layout.problems().next().is_some());
     }
 }

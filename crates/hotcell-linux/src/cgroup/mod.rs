@@ -1,7 +1,7 @@
 //! Finding the cgroups that boxes may live in, and reading what a box used.
 //!
-//! Version 2 where it has the controllers, else version 1, else none: found by making a cgroup and looking for its
-//! files, not by reading version numbers. The spawner makes and removes the cgroups of boxes; it gets the directories
+//! Version 2 where it has the controllers, else version 1, else none. What is found here is tried at once: the spawner's
+//! first box, half made at its greeting, gets a cgroup in every directory. The spawner makes and removes the cgroups of boxes; it gets the directories
 //! found here as descriptors.
 
 mod find;
@@ -49,19 +49,6 @@ pub enum Controller {
 impl Controller {
     const ALL: [Self; 4] = [Self::Memory, Self::Pids, Self::CpuTime, Self::Cpu];
 
-    /// A file that a cgroup has when the controller works there.
-    fn telltale(self, version: Version) -> &'static str {
-        match (self, version) {
-            (Self::Memory, Version::V2) => "memory.max",
-            (Self::Memory, Version::V1) => "memory.limit_in_bytes",
-            (Self::Pids, _) => "pids.max",
-            (Self::Cpu, Version::V2) => "cpu.max",
-            (Self::Cpu, Version::V1) => "cpu.cfs_quota_us",
-            (Self::CpuTime, Version::V2) => "cpu.stat",
-            (Self::CpuTime, Version::V1) => "cpuacct.usage",
-        }
-    }
-
     /// Its name in version 1.
     fn v1_name(self) -> &'static str {
         match self {
@@ -86,8 +73,8 @@ struct Base {
 pub struct Layout {
     version: Option<Version>,
     bases: Vec<Base>,
-    /// Why there is nothing, or not everything, and what would help.
-    problems: Vec<String>,
+    /// Why there is nothing, or not everything, and what would help; about one controller, or about all.
+    problems: Vec<(Option<Controller>, String)>,
 }
 
 impl Layout {
@@ -98,7 +85,7 @@ impl Layout {
 
     /// No cgroups at all.
     pub fn none(reason: &str) -> Self {
-        Self { version: None, bases: Vec::new(), problems: vec![reason.to_owned()] }
+        Self { version: None, bases: Vec::new(), problems: vec![(None, reason.to_owned())] }
     }
 
     /// The version in use, if any.
@@ -107,8 +94,14 @@ impl Layout {
     }
 
     /// What stands in the way of more.
-    pub fn problems(&self) -> &[String] {
-        &self.problems
+    pub fn problems(&self) -> impl Iterator<Item = &str> {
+        self.problems.iter().map(|(_, problem)| problem.as_str())
+    }
+
+    /// What stands in the way of a controller, as closely as it is known.
+    pub fn problem_of(&self, controller: Controller) -> Option<&str> {
+        let about = |wanted| self.problems.iter().find(|(about, _)| *about == wanted);
+        about(Some(controller)).or_else(|| about(None)).map(|(_, problem)| problem.as_str())
     }
 
     /// Whether boxes can be limited in this respect.

@@ -85,7 +85,7 @@ pub mod order {
     pub const SPAWN: u8 = 1;
     /// Signal the process group of a program that was started.
     pub const SIGNAL: u8 = 2;
-    /// Kill a program that was started and everything it started.
+    /// Kill a program that was started, and everything it started since that moment.
     pub const KILL_TREE: u8 = 3;
     /// Signal everything in the box.
     pub const SIGNAL_ALL: u8 = 4;
@@ -107,7 +107,7 @@ pub mod notice {
     pub const READY: u8 = 1;
     /// A set-up step failed; the init ends.
     pub const FAILED: u8 = 2;
-    /// A program runs.
+    /// A program runs; with the moment it was started, in ticks since boot.
     pub const STARTED: u8 = 3;
     /// A program could not be started.
     pub const SPAWN_FAILED: u8 = 4;

@@ -1,0 +1,245 @@
+//! From a plan to the steps that make a box.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use hotcell_core::backend::CreateError;
+use hotcell_core::plan::Plan;
+use hotcell_core::policy::{Access, NetworkMode, PathRule, Policy};
+use hotcell_linux::landlock::{self, Abi, Rules};
+use hotcell_linux::seccomp::{self, Arch, FilterOptions, Network};
+use hotcell_linux::{CellSpec, Namespaces, Owner, Tree, TreeOptions};
+
+use super::probe::Machine;
+use super::{limits, protect, view};
+
+/// A tmpfs without a limit would have the half of the machine's memory; this is what "unlimited" means for it.
+const UNLIMITED_DISK: u64 = 1 << 50;
+/// A file of a tmpfs takes about a kibibyte of memory that its size does not count.
+const BYTES_PER_FILE: u64 = 4096;
+
+/// A tree that the box sees through an overlay.
+#[derive(Debug)]
+pub(super) struct LoweredOverlay {
+    pub(super) place: PathBuf,
+    pub(super) source: PathBuf,
+    pub(super) owner: Owner,
+}
+
+/// A plan in terms of the helper.
+#[derive(Debug)]
+pub(super) struct Lowered {
+    pub(super) spec: CellSpec,
+    pub(super) overlays: Vec<LoweredOverlay>,
+    /// Trees that may be shown with the owners that they have on the host.
+    readable: BTreeSet<PathBuf>,
+}
+
+impl Lowered {
+    /// Whether a tree may be shown without mapping its owner.
+    pub(super) fn may_show_unmapped(&self, tree: &Path) -> bool {
+        self.readable.contains(tree)
+    }
+}
+
+/// Lowers `plan` for `machine`; trees in `not_mapped` are shown with the owners that they have on the host.
+pub(super) fn lower(plan: &Plan, machine: &Machine, not_mapped: &BTreeSet<PathBuf>) -> Result<Lowered, CreateError> {
+    let policy = &plan.policy;
+    let uid = policy.process.user.unwrap_or_default().uid();
+    let user = Owner { uid, gid: uid };
+    let open_network = policy.network == NetworkMode::Open;
+    let namespaces = Namespaces { user: machine.uses_user_namespace(), network: !open_network };
+    let mut spec = CellSpec::new(namespaces, user);
+    limits::cgroup(&mut spec, &policy.limits, &machine.cgroups)?;
+    if machine.cgroups.kind().is_some() {
+        spec.cgroup_namespace();
+    }
+    if machine.findings.privileged {
+        // With a user namespace these are numbers inside it; without one, of the host.
+        let outside = if namespaces.user { user } else { PLAIN_USER };
+        spec.identity(outside.uid, outside.gid);
+    }
+    let disk = policy.limits.disk.value.unwrap_or(UNLIMITED_DISK);
+    spec.root(disk, (disk / BYTES_PER_FILE).clamp(1024, 1 << 22));
+    let mut rules = Rules::new(machine.findings.landlock, false);
+    view::base(&mut spec, &mut rules, uid, open_network);
+
+    let mut lowering = Lowering {
+        policy,
+        machine,
+        not_mapped,
+        lowered: Lowered { spec, overlays: Vec::new(), readable: BTreeSet::new() },
+        rules,
+    };
+    for rule in &policy.filesystem.rules {
+        lowering.path_rule(rule)?;
+    }
+    protect::add(&mut lowering.lowered.spec, &policy.filesystem)?;
+    Ok(lowering.finish(open_network))
+}
+
+/// The user of boxes that have no user namespace to map it: nobody's.
+const PLAIN_USER: Owner = Owner { uid: 0x7800_0000, gid: 0x7800_0000 };
+
+struct Lowering<'a> {
+    policy: &'a Policy,
+    machine: &'a Machine,
+    not_mapped: &'a BTreeSet<PathBuf>,
+    lowered: Lowered,
+    rules: Rules,
+}
+
+impl Lowering<'_> {
+    fn path_rule(&mut self, rule: &PathRule) -> Result<(), CreateError> {
+        if rule.path == Path::new("/") {
+            return Err(bad_path(&rule.path, "the root is the box's own", "name the directories that the box needs"));
+        }
+        match rule.access {
+            Access::Deny => self.deny(rule),
+            _ => self.show(rule),
+        }
+    }
+
+    fn show(&mut self, rule: &PathRule) -> Result<(), CreateError> {
+        let missing = |error: std::io::Error| {
+            bad_path(&rule.path, &error.to_string(), "name a path that exists, or leave the rule out")
+        };
+        let source = fs::canonicalize(&rule.path).map_err(missing)?;
+        let metadata = fs::metadata(&source).map_err(missing)?;
+        if !metadata.is_dir() && !metadata.is_file() {
+            return Err(bad_path(&rule.path, "it is neither a directory nor a file", "sockets and devices are never shared"));
+        }
+        let id_mapped = self.machine.findings.privileged
+            && self.machine.uses_user_namespace()
+            && !self.not_mapped.contains(&source);
+        let options = TreeOptions { read_only: rule.access != Access::Write, devices: false, no_exec: false, id_mapped };
+        let tree = Tree::from_metadata(&source, &metadata, options);
+        if rule.access == Access::Read {
+            self.lowered.readable.insert(source.clone());
+        }
+        self.make_place(&rule.path, tree.is_directory());
+        let access = if rule.access == Access::Read { landlock::Access::Read } else { landlock::Access::Write };
+        self.rules.allow(&rule.path, access, tree.is_directory());
+        if rule.access == Access::Overlay {
+            if !tree.is_directory() {
+                return Err(bad_path(&rule.path, "only a directory can be an overlay", "name the directory that it is in"));
+            }
+            let owner = tree.owner();
+            let hidden = PathBuf::from(format!("/.hotcell/overlay-{}", self.lowered.overlays.len()));
+            let (lower, upper, work) = (hidden.join("lower"), hidden.join("upper"), hidden.join("work"));
+            for (path, mode) in [(&lower, 0o700), (&upper, tree.mode()), (&work, 0o700)] {
+                self.lowered.spec.directory(path, mode);
+            }
+            self.lowered.spec.overlay(tree, &rule.path, &lower, &upper, &work);
+            self.lowered.overlays.push(LoweredOverlay { place: rule.path.clone(), source, owner });
+        } else {
+            self.lowered.spec.attach(tree, &rule.path);
+        }
+        Ok(())
+    }
+
+    /// Makes the place to mount on, unless a tree that is shown already has it.
+    fn make_place(&mut self, path: &Path, directory: bool) {
+        let above = path.parent().map_or(Access::Deny, |parent| self.policy.filesystem.access(parent));
+        if above != Access::Deny {
+            return;
+        }
+        if directory {
+            self.lowered.spec.directory(path, 0o755);
+        } else {
+            self.lowered.spec.file(path, 0o644, b"");
+        }
+    }
+
+    /// Hides a path, but for what deeper rules show again.
+    fn deny(&mut self, rule: &PathRule) -> Result<(), CreateError> {
+        let path = &rule.path;
+        let shown_again: Vec<&PathRule> = self
+            .policy
+            .filesystem
+            .rules
+            .iter()
+            .filter(|deeper| deeper.access != Access::Deny && deeper.path != *path && deeper.path.starts_with(path))
+            .collect();
+        let exists = fs::symlink_metadata(path);
+        let above = path.parent().map_or(Access::Deny, |parent| self.policy.filesystem.access(parent));
+        match exists {
+            Ok(metadata) if metadata.is_symlink() && above == Access::Write => Err(bad_path(
+                path,
+                "a symbolic link in a writable tree cannot be denied",
+                "deny what it points to, or make the tree an overlay",
+            )),
+            // Hidden already: nothing shows what is above it, and a link leads only to what the box sees.
+            Ok(metadata) if metadata.is_symlink() => Ok(()),
+            Ok(_) if !shown_again.is_empty() => {
+                let cover = PathBuf::from(format!("/.hotcell/deny-{}", self.lowered.spec.step_count()));
+                self.lowered.spec.directory(&cover, 0o111);
+                for deeper in shown_again {
+                    let below = deeper.path.strip_prefix(path).unwrap_or(&deeper.path);
+                    if deeper.path.is_dir() {
+                        self.lowered.spec.directory(&cover.join(below), 0o755);
+                    } else {
+                        self.lowered.spec.file(&cover.join(below), 0o644, b"");
+                    }
+                }
+                if above == Access::Deny && !view::shows(path) {
+                    self.lowered.spec.directory(path, 0o111);
+                }
+                let options = TreeOptions { read_only: true, devices: false, no_exec: true, id_mapped: false };
+                self.lowered.spec.bind(&cover, path, options);
+                Ok(())
+            }
+            Ok(_) if above != Access::Deny || view::shows(path) => {
+                self.lowered.spec.mask(path, false);
+                Ok(())
+            }
+            Ok(_) => Ok(()),
+            Err(_) if above == Access::Write => protect::reserve(&mut self.lowered.spec, &self.policy.filesystem, path),
+            // What is not there, in a tree that cannot be written, cannot come to be there.
+            Err(_) => Ok(()),
+        }
+    }
+
+    fn finish(mut self, open_network: bool) -> Lowered {
+        let spec = &mut self.lowered.spec;
+        if !open_network {
+            spec.loopback();
+        }
+        spec.hostname("hotcell");
+        spec.mode(Path::new("/.hotcell"), 0);
+        spec.seal();
+        spec.pivot();
+        spec.no_new_privs();
+        if self.machine.findings.landlock > Abi(0) {
+            spec.landlock(&self.rules);
+        }
+        spec.drop_capabilities();
+        if let Some(arch) = Arch::native() {
+            let network = if open_network { Network::Host } else { Network::Private };
+            let notify_denied = self.machine.findings.seccomp_notify;
+            spec.seccomp(&seccomp::compile(arch, &FilterOptions { network, notify_denied }), notify_denied);
+        }
+        self.lowered
+    }
+}
+
+pub(super) fn bad_path(path: &Path, reason: &str, hint: &str) -> CreateError {
+    CreateError::Path { path: path.to_owned(), reason: reason.to_owned(), hint: hint.to_owned() }
+}
+
+/// What failed while a box was made, and what may help.
+pub(super) fn explain(error: &hotcell_linux::CreateError) -> CreateError {
+    let (step, reason) = match error {
+        hotcell_linux::CreateError::Step { step, source, .. } => (step.clone(), source.to_string()),
+        other => ("talking to the helper process".to_owned(), crate::registry::with_causes(other)),
+    };
+    let hint = if step.starts_with("open ") && reason.contains("Invalid argument") {
+        "the file system there knows no id-mapped mounts: run as the tree's owner, or use a copy elsewhere"
+    } else if reason.contains("Stale") {
+        "the path changed while the box was being made: try again"
+    } else {
+        "`hotcell doctor` shows what this machine can do"
+    };
+    CreateError::Setup { step, reason, hint: hint.to_owned() }
+}

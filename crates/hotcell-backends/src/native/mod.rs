@@ -1,0 +1,174 @@
+//! The native Linux backend: namespaces, Landlock, seccomp and cgroups, through one helper process.
+//!
+//! ```text
+//! NativeBackend ──create(plan)──▶ lower ──CellSpec──▶ Cell ──▶ NativeSandbox ──spawn──▶ NativeProcess
+//! ```
+
+mod environment;
+mod files;
+mod limits;
+mod lower;
+mod output;
+mod probe;
+mod process;
+mod protect;
+mod sandbox;
+mod view;
+mod watch;
+mod workspace;
+
+use std::collections::BTreeSet;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use async_trait::async_trait;
+use hotcell_core::backend::{CreateError, Sandbox, SandboxBackend, SandboxId};
+use hotcell_core::capability::Capabilities;
+use hotcell_core::plan::Plan;
+use hotcell_core::runtime::{Isolation, RuntimeKind};
+use hotcell_linux::cgroup::Layout;
+use hotcell_linux::{Namespaces, Owner, Spawner, SpawnerOptions};
+
+pub use probe::{Machine, UserNamespace};
+use sandbox::NativeSandbox;
+
+use crate::registry::StartOptions;
+
+/// Why the native backend cannot work here at all.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum NativeError {
+    /// The helper process did not start.
+    #[error(transparent)]
+    Start(#[from] hotcell_linux::StartError),
+    /// The helper process ended at once.
+    #[error("the helper process does not answer")]
+    NoAnswer(#[source] hotcell_linux::CreateError),
+}
+
+/// The native backend, with its helper process running.
+#[derive(Debug)]
+pub struct NativeBackend {
+    machine: Machine,
+    spawner: Spawner,
+    capabilities: Capabilities,
+}
+
+/// The namespaces of most boxes, for half making them ahead.
+fn usual_namespaces(user: bool) -> Namespaces {
+    Namespaces { user, network: true }
+}
+
+const USUAL_USER: Owner = Owner { uid: 1000, gid: 1000 };
+
+impl NativeBackend {
+    /// Starts the helper and finds out, by half making a box, what it can do here.
+    pub async fn start(options: StartOptions) -> Result<Self, NativeError> {
+        let findings = hotcell_linux::probe::look();
+        let mut attempt = Attempt { cgroups: Arc::new(Layout::detect()), user: true };
+        let mut user_namespace = UserNamespace::Works;
+        loop {
+            let spawner = Spawner::start(Arc::clone(&attempt.cgroups))?;
+            spawner.greet(SpawnerOptions {
+                privileged: findings.privileged,
+                warm: options.warm,
+                namespaces: usual_namespaces(attempt.user),
+                user: USUAL_USER,
+            })?;
+            let error = match spawner.greeted().await {
+                Ok(()) => {
+                    let machine = Machine { findings, cgroups: attempt.cgroups, user_namespace };
+                    let capabilities = probe::capabilities(&machine);
+                    return Ok(Self { machine, spawner, capabilities });
+                }
+                Err(error) => error,
+            };
+            match &error {
+                hotcell_linux::CreateError::Step { step, source, .. } if step.contains("cgroup") => {
+                    if attempt.cgroups.kind().is_none() {
+                        return Err(NativeError::NoAnswer(error));
+                    }
+                    attempt.cgroups = Arc::new(Layout::none(&format!("a cgroup was found but cannot be used: {source}")));
+                }
+                hotcell_linux::CreateError::Step { source, .. } if attempt.user => {
+                    let why = hotcell_linux::probe::explain_user_namespace(source);
+                    if !findings.privileged {
+                        // There is no box without one for an ordinary user: every plan will say so.
+                        user_namespace = UserNamespace::Missing(why);
+                        let machine = Machine { findings, cgroups: attempt.cgroups, user_namespace };
+                        let capabilities = probe::capabilities(&machine);
+                        return Ok(Self { machine, spawner, capabilities });
+                    }
+                    user_namespace = UserNamespace::Without(why);
+                    attempt.user = false;
+                }
+                _ => return Err(NativeError::NoAnswer(error)),
+            }
+        }
+    }
+
+    /// What was found on this machine.
+    pub fn machine(&self) -> &Machine {
+        &self.machine
+    }
+
+    fn next_id(&self) -> Result<SandboxId, CreateError> {
+        static BOXES: AtomicU64 = AtomicU64::new(1);
+        let number = BOXES.fetch_add(1, Ordering::Relaxed);
+        SandboxId::new(format!("native-{}-{number}", std::process::id())).map_err(|error| CreateError::Setup {
+            step: "naming the box".into(),
+            reason: error.to_string(),
+            hint: "this is a defect of Hotcell".into(),
+        })
+    }
+
+    /// What it can hold here.
+    pub fn capabilities(&self) -> &Capabilities {
+        &self.capabilities
+    }
+}
+
+/// What is tried next while starting.
+struct Attempt {
+    cgroups: Arc<Layout>,
+    user: bool,
+}
+
+#[async_trait]
+impl SandboxBackend for NativeBackend {
+    fn kind(&self) -> RuntimeKind {
+        RuntimeKind::Native
+    }
+
+    fn isolation(&self) -> Isolation {
+        Isolation::Process
+    }
+
+    async fn probe(&self) -> Capabilities {
+        self.capabilities.clone()
+    }
+
+    async fn create(&self, plan: &Plan) -> Result<Box<dyn Sandbox>, CreateError> {
+        // File systems that know no id-mapped mounts show the host's owners instead: less is readable then, never more.
+        let mut not_mapped: BTreeSet<PathBuf> = BTreeSet::new();
+        loop {
+            let lowered = lower::lower(plan, &self.machine, &not_mapped)?;
+            match self.spawner.create(&lowered.spec).await {
+                Ok(cell) => {
+                    let id = self.next_id()?;
+                    return Ok(Box::new(NativeSandbox::new(id, cell, plan, lowered, &self.machine)));
+                }
+                Err(hotcell_linux::CreateError::Step { tree: Some(tree), source, .. })
+                    if source.raw_os_error() == Some(INVALID) && lowered.may_show_unmapped(&tree) =>
+                {
+                    not_mapped.insert(tree);
+                }
+                Err(error) => return Err(lower::explain(&error)),
+            }
+        }
+    }
+}
+
+/// `EINVAL`: how the kernel says that a file system knows no id-mapped mounts.
+const INVALID: i32 = 22;

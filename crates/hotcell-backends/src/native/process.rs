@@ -1,0 +1,165 @@
+//! A command in a native box.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use async_trait::async_trait;
+use hotcell_core::backend::{ProcessError, ProcessId, ProcessIo, ProcessStdin, SandboxedProcess, Signal, TtySize};
+use hotcell_core::outcome::Outcome;
+use hotcell_linux::{CellError, Running, Signaler, Terminal};
+use tokio::net::unix::pipe;
+use tokio::sync::{Mutex, Notify, watch};
+use tokio::task::JoinHandle;
+
+use super::output::{Output, PipeInput, Source, TerminalInput};
+use super::watch::Watch;
+
+/// How the command ended, once it has.
+type Ending = Option<Result<Outcome, ProcessError>>;
+
+/// A command, watched by a task of its own until it ends.
+pub(super) struct NativeProcess {
+    id: ProcessId,
+    signaler: Signaler,
+    terminal: Option<Arc<Terminal>>,
+    /// Until somebody takes it; whoever only waits has it read and thrown away.
+    io: Mutex<Option<ProcessIo>>,
+    unread: Mutex<Option<Output>>,
+    canceled: Arc<Notify>,
+    ending: watch::Receiver<Ending>,
+    watcher: JoinHandle<()>,
+}
+
+/// What a command is started with, besides the command itself.
+pub(super) struct Parts {
+    pub(super) running: Running,
+    pub(super) watch: Watch,
+}
+
+impl NativeProcess {
+    /// Starts watching a command that has just been started.
+    pub(super) fn new(parts: Parts) -> Result<Self, std::io::Error> {
+        let Parts { mut running, watch } = parts;
+        let (said_ended, ended) = watch::channel(false);
+        let terminal = running.take_terminal().map(Terminal::new).transpose()?.map(Arc::new);
+        let (source, stdin): (Source, Option<Box<dyn ProcessStdin>>) = match &terminal {
+            Some(terminal) => {
+                let input = TerminalInput { terminal: Arc::clone(terminal) };
+                (Source::Terminal(Arc::clone(terminal)), Some(Box::new(input)))
+            }
+            None => {
+                let stdout = running.take_output().map(pipe::Receiver::from_owned_fd).transpose()?;
+                let stderr = running.take_error().map(pipe::Receiver::from_owned_fd).transpose()?;
+                let input = running.take_input().map(pipe::Sender::from_owned_fd).transpose()?;
+                let input = input.map(|pipe| Box::new(PipeInput::new(pipe)) as Box<dyn ProcessStdin>);
+                (Source::Pipes { stdout, stderr }, input)
+            }
+        };
+        let output = Output::new(source, Arc::clone(&watch.meter), ended);
+        let (id, signaler) = (ProcessId(u64::from(running.token())), running.signaler());
+        let canceled = Arc::clone(&watch.canceled);
+        let (send_ending, ending) = watch::channel(None);
+        let running_commands = Arc::clone(&watch.shared.running);
+        running_commands.fetch_add(1, Ordering::Relaxed);
+        let count = CountDown(running_commands);
+        let watcher = tokio::spawn(async move {
+            let outcome = watch.run(running).await;
+            drop(count);
+            // In this order: whoever sees the ending finds the output complete.
+            let _ = said_ended.send(true);
+            let _ = send_ending.send(Some(outcome));
+        });
+        Ok(Self {
+            id,
+            signaler,
+            terminal,
+            io: Mutex::new(Some(ProcessIo { stdin, output: None })),
+            unread: Mutex::new(Some(output)),
+            canceled,
+            ending,
+            watcher,
+        })
+    }
+
+    fn has_ended(&self) -> bool {
+        self.ending.borrow().is_some()
+    }
+}
+
+/// Counts one running command down, however its watcher ends.
+struct CountDown(Arc<std::sync::atomic::AtomicUsize>);
+
+impl Drop for CountDown {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+impl Drop for NativeProcess {
+    fn drop(&mut self) {
+        // Aborting drops the `Running`, which kills the command and what it started, unless it has ended.
+        self.watcher.abort();
+    }
+}
+
+#[async_trait]
+impl SandboxedProcess for NativeProcess {
+    fn id(&self) -> ProcessId {
+        self.id
+    }
+
+    fn take_io(&mut self) -> ProcessIo {
+        let mut io = self.io.get_mut().take().unwrap_or_default();
+        io.output = self.unread.get_mut().take().map(|output| Box::new(output) as _);
+        io
+    }
+
+    async fn signal(&self, signal: Signal) -> Result<(), ProcessError> {
+        if self.has_ended() {
+            return Err(ProcessError::Ended);
+        }
+        self.signaler.signal(signal.number()).await.map_err(|error| lost("signal", &error))
+    }
+
+    async fn kill(&self) -> Result<(), ProcessError> {
+        if self.has_ended() {
+            return Err(ProcessError::Ended);
+        }
+        self.canceled.notify_one();
+        Ok(())
+    }
+
+    async fn resize(&self, size: TtySize) -> Result<(), ProcessError> {
+        let terminal = self.terminal.as_ref().ok_or(ProcessError::NoTerminal)?;
+        terminal
+            .resize(size.rows, size.columns)
+            .map_err(|error| ProcessError::Failed { operation: "resize".into(), reason: error.to_string() })
+    }
+
+    async fn wait(&self) -> Result<Outcome, ProcessError> {
+        // Nobody took the output: it is read and counted, so that the command does not wait for a reader.
+        let unread = self.unread.lock().await.take();
+        let mut ending = self.ending.clone();
+        let end = async move {
+            match ending.wait_for(Option::is_some).await {
+                Ok(ending) => ending.clone().unwrap_or_else(|| Err(gone())),
+                Err(_) => Err(gone()),
+            }
+        };
+        match unread {
+            None => end.await,
+            Some(output) => tokio::join!(output.drain(), end).1,
+        }
+    }
+}
+
+fn gone() -> ProcessError {
+    ProcessError::Lost { reason: "its watcher ended".into() }
+}
+
+fn lost(operation: &str, error: &CellError) -> ProcessError {
+    match error {
+        CellError::Gone => ProcessError::Lost { reason: error.to_string() },
+        other => ProcessError::Failed { operation: operation.to_owned(), reason: crate::registry::with_causes(other) },
+    }
+}

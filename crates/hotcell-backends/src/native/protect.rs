@@ -1,0 +1,140 @@
+//! Protected paths: what the box may not change in a tree that it may otherwise write.
+//!
+//! A path that is there becomes a read-only mount of itself; one that is not gets a placeholder on the host, as long as
+//! the box lives, and an empty cover in the box. Every directory between the top of the tree and the path is mounted
+//! onto itself, so that none can be renamed away and made anew.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Component, Path, PathBuf};
+
+use hotcell_core::backend::CreateError;
+use hotcell_core::policy::{Access, FilesystemPolicy};
+use hotcell_linux::{CellSpec, Placeholder, TreeOptions};
+
+use super::lower::bad_path;
+
+/// Protected names that are directories where they exist; their placeholders are too.
+const DIRECTORIES: &[&str] =
+    &["hooks", "modules", "worktrees", "info", ".git", ".vscode", ".idea", ".claude", ".codex", ".cursor", ".hotcell"];
+
+const READ_ONLY: TreeOptions = TreeOptions { read_only: true, devices: false, no_exec: false, id_mapped: false };
+
+/// Adds the steps that protect every protected path of the directly writable trees.
+pub(super) fn add(spec: &mut CellSpec, policy: &FilesystemPolicy) -> Result<(), CreateError> {
+    let mut done = Done::default();
+    let mut covers = Vec::new();
+    for protected in policy.protected_paths().iter().filter(|protected| protected.access == Access::Write) {
+        let below = protected.path.strip_prefix(&protected.tree).unwrap_or(&protected.path);
+        match find(&protected.tree, below)? {
+            Found::Whole(pins) => {
+                pins.into_iter().for_each(|pin| done.pin(spec, pin));
+                covers.push(Cover::ReadOnly(protected.path.clone()));
+            }
+            Found::Until { pins, missing } => {
+                pins.into_iter().for_each(|pin| done.pin(spec, pin));
+                if done.reserved.insert(missing.clone()) {
+                    placeholder(spec, &protected.tree, &missing)?;
+                    covers.push(Cover::Empty(missing));
+                }
+            }
+        }
+    }
+    // After the pins: a mount below a directory that is mounted onto itself later would be hidden by that.
+    for cover in covers {
+        match cover {
+            Cover::ReadOnly(path) => spec.bind(&path, &path, READ_ONLY),
+            Cover::Empty(path) => spec.mask(&path, true),
+        }
+    }
+    Ok(())
+}
+
+/// Keeps a denied path that does not exist from coming into existence in a writable tree.
+pub(super) fn reserve(spec: &mut CellSpec, policy: &FilesystemPolicy, path: &Path) -> Result<(), CreateError> {
+    let tree = policy.rules.iter().rev().find(|rule| rule.access == Access::Write && path.starts_with(&rule.path));
+    let Some(tree) = tree.map(|rule| &rule.path) else { return Ok(()) };
+    let below = path.strip_prefix(tree).unwrap_or(path);
+    if let Found::Until { pins, missing } = find(tree, below)? {
+        pins.iter().for_each(|pin| spec.pin(pin));
+        placeholder(spec, tree, &missing)?;
+        spec.mask(&missing, false);
+    }
+    Ok(())
+}
+
+#[derive(Default)]
+struct Done {
+    pinned: BTreeSet<PathBuf>,
+    reserved: BTreeSet<PathBuf>,
+}
+
+impl Done {
+    fn pin(&mut self, spec: &mut CellSpec, path: PathBuf) {
+        if self.pinned.insert(path.clone()) {
+            spec.pin(&path);
+        }
+    }
+}
+
+enum Cover {
+    ReadOnly(PathBuf),
+    Empty(PathBuf),
+}
+
+/// How much of a protected path exists, with the directories above it to be pinned.
+enum Found {
+    Whole(Vec<PathBuf>),
+    Until { pins: Vec<PathBuf>, missing: PathBuf },
+}
+
+fn find(tree: &Path, below: &Path) -> Result<Found, CreateError> {
+    let mut path = tree.to_owned();
+    let mut pins = Vec::new();
+    let parts: Vec<Component<'_>> = below.components().collect();
+    for (index, part) in parts.iter().enumerate() {
+        path.push(part);
+        let last = index + 1 == parts.len();
+        let metadata = match fs::symlink_metadata(&path) {
+            Ok(metadata) => metadata,
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(Found::Until { pins, missing: path }),
+            Err(error) => return Err(bad_path(&path, &error.to_string(), "it is protected, and must be looked at")),
+        };
+        if metadata.is_symlink() {
+            return Err(bad_path(
+                &path,
+                "it is protected and a symbolic link, which cannot be held",
+                "replace it by what it points to, make the tree an overlay, or list it under `unprotect`",
+            ));
+        }
+        if last {
+            if metadata.is_file() && metadata.nlink() > 1 {
+                return Err(bad_path(
+                    &path,
+                    "it is protected but has another name (a hard link), through which it could be changed",
+                    "make it a file of its own (copy it and move the copy over it), or list it under `unprotect`",
+                ));
+            }
+        } else if metadata.is_dir() {
+            pins.push(path.clone());
+        } else {
+            // `.git` that is a file (a work tree or submodule): what would be below it cannot exist, but the file itself
+            // says where the repository is. It is held as it is.
+            return Ok(Found::Whole(pins));
+        }
+    }
+    Ok(Found::Whole(pins))
+}
+
+fn placeholder(spec: &mut CellSpec, tree: &Path, missing: &Path) -> Result<(), CreateError> {
+    let metadata = fs::metadata(tree).map_err(|error| bad_path(tree, &error.to_string(), "name a path that exists"))?;
+    let name = missing.file_name().unwrap_or_default();
+    spec.placeholder(Placeholder {
+        root: tree.to_owned(),
+        root_identity: (metadata.dev(), metadata.ino()),
+        path: missing.strip_prefix(tree).unwrap_or(missing).to_owned(),
+        directory: DIRECTORIES.iter().any(|directory| name == *directory),
+    });
+    Ok(())
+}

@@ -1,0 +1,276 @@
+//! A live native box.
+
+use std::collections::BTreeMap;
+use std::os::fd::OwnedFd;
+use std::path::Path;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::SystemTime;
+
+use async_trait::async_trait;
+use hotcell_core::backend::{
+    DestroyError, Files, Sandbox, SandboxId, SandboxedProcess, SpawnConfig, SpawnError, StdinMode, Workspace,
+};
+use hotcell_core::capability::Control;
+use hotcell_core::outcome::{Violation, ViolationKind, Visibility};
+use hotcell_core::plan::{EnforcementReport, Plan};
+use hotcell_linux::notify::Listener;
+use hotcell_linux::seccomp::{Arch, rule};
+use hotcell_linux::{Cell, CellError, Launch, LaunchError, Standard};
+use tokio::sync::Notify;
+use tokio::task::JoinHandle;
+
+use super::files::NativeFiles;
+use super::lower::Lowered;
+use super::output::Meter;
+use super::probe::Machine;
+use super::process::{NativeProcess, Parts};
+use super::watch::{Counters, Watch};
+use super::workspace::{NativeWorkspace, OverlayTree};
+use super::{environment, limits, view};
+
+/// After so many refused calls the kernel answers by itself: a box that does nothing else costs us nothing more.
+const MOST_ANSWERS: u64 = 4096;
+
+/// What the box and its commands share.
+pub(super) struct Shared {
+    pub(super) cell: Arc<Cell>,
+    pub(super) plan: Plan,
+    pub(super) report: EnforcementReport,
+    pub(super) running: Arc<AtomicUsize>,
+    refused: Arc<Refused>,
+    counters: Mutex<Counters>,
+}
+
+/// Refused system calls, by number.
+#[derive(Default)]
+struct Refused {
+    calls: Mutex<BTreeMap<u32, u64>>,
+    listening: std::sync::atomic::AtomicBool,
+}
+
+impl Shared {
+    pub(super) fn counters(&self) -> Counters {
+        *self.counters.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(super) fn remember(&self, counters: Counters) {
+        *self.counters.lock().unwrap_or_else(PoisonError::into_inner) = counters;
+    }
+
+    /// The system calls that the filter refused so far.
+    pub(super) fn refused_calls(&self) -> Vec<Violation> {
+        let calls = self.refused.calls.lock().unwrap_or_else(PoisonError::into_inner);
+        calls
+            .iter()
+            .map(|(number, count)| {
+                let known = Arch::native().and_then(|arch| rule(arch, *number));
+                Violation {
+                    control: Control::Syscalls,
+                    kind: ViolationKind::Syscall,
+                    what: known.map_or_else(|| format!("system call {number}"), |rule| rule.name.to_owned()),
+                    count: *count,
+                    vouched_by: "the kernel's seccomp notification".to_owned(),
+                }
+            })
+            .collect()
+    }
+
+    /// Which denials can be seen here, and which cannot.
+    pub(super) fn visibility(&self) -> Visibility {
+        let mut visibility = Visibility::default();
+        let mut say = |seen: bool, what: &str| {
+            let list = if seen { &mut visibility.seen } else { &mut visibility.unseen };
+            list.push(what.to_owned());
+        };
+        say(self.refused.listening.load(Ordering::Relaxed), "system calls refused by the filter with EPERM");
+        say(self.cell.cgroup().is_some(), "memory and process limits that were hit");
+        say(false, "paths that are hidden, read-only or refused by Landlock: the kernel tells only the auditor of the machine");
+        say(false, "connections that could not be made for want of a network");
+        visibility
+    }
+}
+
+/// A native box.
+pub(super) struct NativeSandbox {
+    id: SandboxId,
+    shared: Arc<Shared>,
+    files: NativeFiles,
+    workspace: Option<NativeWorkspace>,
+    resources: Vec<(u32, u64, u64)>,
+    listener: Option<JoinHandle<()>>,
+}
+
+impl NativeSandbox {
+    pub(super) fn new(id: SandboxId, mut cell: Cell, plan: &Plan, lowered: Lowered, machine: &Machine) -> Self {
+        let refused = Arc::new(Refused::default());
+        let listener = cell.take_listener().and_then(|listener| listen(listener, Arc::clone(&refused)));
+        let running = Arc::new(AtomicUsize::new(0));
+        let cell = Arc::new(cell);
+        let workspace = workspace(&cell, plan, &lowered, machine, &running);
+        Self {
+            id,
+            files: NativeFiles::new(Arc::clone(&cell)),
+            workspace,
+            resources: limits::resources(&plan.policy.limits, machine),
+            shared: Arc::new(Shared {
+                cell,
+                plan: plan.clone(),
+                report: plan.report(),
+                running,
+                refused,
+                counters: Mutex::default(),
+            }),
+            listener,
+        }
+    }
+
+    fn launch(&self, config: &SpawnConfig) -> Result<Launch, SpawnError> {
+        let policy = &self.shared.plan.policy;
+        if config.tty.is_some() && !policy.process.tty {
+            return Err(SpawnError::NotAllowed {
+                what: "a terminal".into(),
+                hint: "set `tty = true` in [process], or use --tty".into(),
+            });
+        }
+        let directory = config.cwd.clone().or_else(|| policy.process.cwd.clone()).unwrap_or_else(|| view::HOME.into());
+        if !directory.is_absolute() {
+            let reason = "it is relative".to_owned();
+            return Err(SpawnError::BadCwd { path: directory, reason });
+        }
+        let environment = environment::environment(policy, config);
+        let search = environment.iter().find(|(name, _)| *name == "PATH").map(|(_, path)| path.clone());
+        Ok(Launch {
+            program: config.program.clone(),
+            arguments: config.args.clone(),
+            directory,
+            search: search.unwrap_or_default(),
+            environment: environment.into_iter().collect(),
+            limits: self.resources.clone(),
+            standard: match config.tty {
+                Some(size) => Standard::Terminal { rows: size.rows, columns: size.columns },
+                None => Standard::Pipes { input: config.stdin == StdinMode::Piped },
+            },
+        })
+    }
+}
+
+/// Counts refused calls until the box ends, or there were so many that counting on would serve the box.
+fn listen(listener: OwnedFd, refused: Arc<Refused>) -> Option<JoinHandle<()>> {
+    let listener = Listener::new(listener).ok()?;
+    refused.listening.store(true, Ordering::Relaxed);
+    Some(tokio::spawn(async move {
+        for _ in 0..MOST_ANSWERS {
+            let Some(call) = listener.next().await else { return };
+            *refused.calls.lock().unwrap_or_else(PoisonError::into_inner).entry(call.number).or_default() += 1;
+        }
+    }))
+}
+
+fn workspace(
+    cell: &Arc<Cell>,
+    plan: &Plan,
+    lowered: &Lowered,
+    machine: &Machine,
+    running: &Arc<AtomicUsize>,
+) -> Option<NativeWorkspace> {
+    let mut overlays = Vec::new();
+    for (overlay, upper) in lowered.overlays.iter().zip(cell.uppers()) {
+        let caller = machine.findings.privileged.then_some((overlay.owner.uid, overlay.owner.gid));
+        overlays.push(OverlayTree {
+            place: overlay.place.clone(),
+            lower: pin(&overlay.source)?,
+            upper: upper.try_clone().ok()?,
+            caller,
+        });
+    }
+    if overlays.is_empty() {
+        return None;
+    }
+    let filesystem = plan.policy.filesystem.clone();
+    Some(NativeWorkspace::new(overlays, filesystem, SystemTime::now(), Arc::clone(running)))
+}
+
+fn pin(path: &Path) -> Option<OwnedFd> {
+    use rustix::fs::{Mode, OFlags, open};
+    open(path, OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty()).ok()
+}
+
+#[async_trait]
+impl Sandbox for NativeSandbox {
+    fn id(&self) -> &SandboxId {
+        &self.id
+    }
+
+    fn report(&self) -> &EnforcementReport {
+        &self.shared.report
+    }
+
+    async fn spawn(&self, config: SpawnConfig) -> Result<Box<dyn SandboxedProcess>, SpawnError> {
+        config.check()?;
+        let launch = self.launch(&config)?;
+        let running = self.shared.cell.launch(launch).await.map_err(spawn_error)?;
+        let limits = &self.shared.plan.policy.limits;
+        let watch = Watch {
+            shared: Arc::clone(&self.shared),
+            meter: Arc::new(Meter::new(limits.output.value)),
+            canceled: Arc::new(Notify::new()),
+            timeout: config.effective_timeout(limits.timeout.value),
+        };
+        match NativeProcess::new(Parts { running, watch }) {
+            Ok(process) => Ok(Box::new(process)),
+            Err(error) => Err(SpawnError::Setup { step: "reading the command's output".into(), reason: error.to_string() }),
+        }
+    }
+
+    fn files(&self) -> Option<&dyn Files> {
+        Some(&self.files)
+    }
+
+    fn workspace(&self) -> Option<&dyn Workspace> {
+        self.workspace.as_ref().map(|workspace| workspace as &dyn Workspace)
+    }
+
+    async fn destroy(self: Box<Self>) -> Result<(), DestroyError> {
+        self.shared.cell.kill();
+        self.shared.cell.gone().await;
+        Ok(())
+    }
+}
+
+impl Drop for NativeSandbox {
+    fn drop(&mut self) {
+        if let Some(listener) = &self.listener {
+            listener.abort();
+        }
+        // Commands that somebody still holds keep the cell, but the box ends with its sandbox.
+        self.shared.cell.kill();
+    }
+}
+
+fn spawn_error(error: LaunchError) -> SpawnError {
+    let name = |program: &std::ffi::OsStr| program.to_string_lossy().into_owned();
+    match error {
+        LaunchError::NotFound { program } => SpawnError::NotFound { program: name(&program) },
+        LaunchError::NotExecutable { program, source } => {
+            SpawnError::NotExecutable { program: name(&program), reason: source.to_string() }
+        }
+        LaunchError::Directory { directory, source } => {
+            SpawnError::BadCwd { path: directory, reason: source.to_string() }
+        }
+        LaunchError::TooLong { bytes } => SpawnError::TooLong { bytes: bytes as u64, limit: ARGUMENTS_MAX },
+        LaunchError::NoProcess { source } => SpawnError::LimitTooLow {
+            limit: "processes or memory".into(),
+            reason: format!("no process could be started ({source})"),
+        },
+        LaunchError::Prepare { step, source } => SpawnError::Setup { step: step.into(), reason: source.to_string() },
+        LaunchError::Cell(CellError::Nul { what }) => {
+            SpawnError::InvalidArgument { what: what.into(), reason: "it contains a NUL byte".into() }
+        }
+        LaunchError::Cell(CellError::Gone) => SpawnError::Lost { reason: "it has ended".into() },
+        other => SpawnError::Lost { reason: crate::registry::with_causes(&other) },
+    }
+}
+
+/// What the kernel takes with the usual stack limit of 8 MiB.
+const ARGUMENTS_MAX: u64 = 2 << 20;

@@ -1,0 +1,150 @@
+//! What every box sees, whatever its policy: system directories, a few files of `/etc`, devices, private places.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use hotcell_linux::landlock::{Access, Rules};
+use hotcell_linux::{CellSpec, Tree, TreeOptions};
+
+/// The user's directory in the box: its private, writable workspace.
+pub(super) const HOME: &str = "/home/hotcell";
+
+/// Read-only directories that programs need. Those that are links on the host (`/bin` to `usr/bin`) are links in the box.
+const SYSTEM: &[&str] = &["/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32", "/nix/store", "/gnu/store"];
+
+/// What of `/etc` programs need: how to find libraries, commands, certificates, time zones and services. Nothing that
+/// names the machine's users, keys or networks; `passwd`, `group` and `hosts` are written for the box.
+const ETC: &[&str] = &[
+    "alternatives", "ca-certificates", "crypto-policies", "java-17-openjdk", "java-21-openjdk", "ld.so.cache", "localtime",
+    "os-release", "pki", "protocols", "services", "ssl",
+];
+
+/// Devices that every program may use.
+const DEVICES: &[&str] = &["null", "zero", "full", "random", "urandom", "tty"];
+
+/// What anybody may read in `/proc` and that tells about the machine rather than about the box. (What could change the
+/// machine is out of reach three times over: the procfs is mounted read-only, belongs to a user that is nobody in the
+/// box, and asks for capabilities that no box has.)
+const PROC_MASKED: &[&str] = &[
+    "acpi", "asound", "bus", "fs", "interrupts", "irq", "key-users", "keys", "mtrr", "sched_debug", "scsi", "softirqs",
+    "timer_list",
+];
+
+/// Private places that can be written; all share the room of the root tmpfs.
+const PRIVATE: &[(&str, u32)] = &[("/tmp", 0o1777), (HOME, 0o700), ("/dev/shm", 0o1777), ("/var/tmp", 0o1777)];
+
+const READ_ONLY: TreeOptions = TreeOptions { read_only: true, devices: false, no_exec: false, id_mapped: false };
+
+/// How the user of a box is called in it.
+pub(super) fn user_name(uid: u32) -> &'static str {
+    if uid == 0 { "root" } else { "hotcell" }
+}
+
+/// Whether the base of the view shows this path of the host's.
+pub(super) fn shows(path: &Path) -> bool {
+    SYSTEM.iter().any(|directory| path.starts_with(directory))
+}
+
+/// The base of the view: everything but what the policy adds.
+pub(super) fn base(spec: &mut CellSpec, rules: &mut Rules, uid: u32, open_network: bool) {
+    rules.allow(Path::new("/"), Access::List, true);
+    spec.directory(Path::new("/.hotcell"), 0o700);
+    spec.directory(Path::new("/.hotcell/empty-directory"), 0o555);
+    spec.file(Path::new("/.hotcell/empty-file"), 0o444, b"");
+    spec.directory(Path::new("/.hotcell/denied-directory"), 0);
+    spec.file(Path::new("/.hotcell/denied-file"), 0, b"");
+    for path in SYSTEM {
+        system_directory(spec, rules, Path::new(path));
+    }
+    etc(spec, uid, open_network);
+    rules.allow(Path::new("/etc"), Access::Read, true);
+    devices(spec);
+    rules.allow(Path::new("/dev"), Access::Device, true);
+    spec.directory(Path::new("/proc"), 0o555);
+    spec.proc(Path::new("/proc"));
+    for name in PROC_MASKED.iter().filter(|name| Path::new("/proc").join(name).exists()) {
+        spec.mask_if_present(&Path::new("/proc").join(name));
+    }
+    rules.allow(Path::new("/proc"), Access::Read, true);
+    for (path, mode) in PRIVATE {
+        let path = Path::new(path);
+        spec.directory(path, *mode);
+        spec.pin(path);
+        rules.allow(path, Access::Write, true);
+    }
+    spec.directory(Path::new("/run"), 0o755);
+    spec.directory(Path::new("/root"), 0o755);
+}
+
+fn system_directory(spec: &mut CellSpec, rules: &mut Rules, path: &Path) {
+    let Ok(metadata) = fs::symlink_metadata(path) else { return };
+    if metadata.is_symlink() {
+        if let Ok(target) = fs::read_link(path) {
+            spec.symlink(path, target);
+        }
+        return;
+    }
+    if metadata.is_dir() {
+        spec.directory(path, 0o755);
+        spec.attach(Tree::from_metadata(path, &metadata, READ_ONLY), path);
+        rules.allow(path, Access::Read, true);
+    }
+}
+
+fn etc(spec: &mut CellSpec, uid: u32, open_network: bool) {
+    spec.directory(Path::new("/etc"), 0o755);
+    for name in ETC {
+        etc_entry(spec, &Path::new("/etc").join(name));
+    }
+    let name = user_name(uid);
+    let user = if uid == 0 { String::new() } else { format!("{name}:x:{uid}:{uid}::{HOME}:/bin/sh\n") };
+    let root_home = if uid == 0 { HOME } else { "/root" };
+    let passwd = format!(
+        "root:x:0:0::{root_home}:/bin/sh\n{user}nobody:x:65534:65534::/nonexistent:/usr/sbin/nologin\n"
+    );
+    let group = if uid == 0 { String::new() } else { format!("{name}:x:{uid}:\n") };
+    spec.file(Path::new("/etc/passwd"), 0o644, passwd.as_bytes());
+    spec.file(Path::new("/etc/group"), 0o644, format!("root:x:0:\n{group}nogroup:x:65534:\n").as_bytes());
+    spec.file(Path::new("/etc/hosts"), 0o644, b"127.0.0.1 localhost hotcell\n::1 localhost\n");
+    spec.file(Path::new("/etc/hostname"), 0o644, b"hotcell\n");
+    spec.file(Path::new("/etc/nsswitch.conf"), 0o644, b"passwd: files\ngroup: files\nhosts: files dns\n");
+    if open_network && let Ok(resolv) = fs::read("/etc/resolv.conf") {
+        spec.file(Path::new("/etc/resolv.conf"), 0o644, &resolv);
+    }
+}
+
+fn etc_entry(spec: &mut CellSpec, path: &Path) {
+    let Ok(metadata) = fs::symlink_metadata(path) else { return };
+    if metadata.is_symlink() {
+        // Most point into /usr; one that does not dangles in the box, which harms nobody.
+        if let Ok(target) = fs::read_link(path) {
+            spec.symlink(path, target);
+        }
+    } else if metadata.is_dir() {
+        spec.directory(path, 0o755);
+        spec.attach(Tree::from_metadata(path, &metadata, READ_ONLY), path);
+    } else if metadata.is_file() {
+        spec.file(path, 0o444, b"");
+        spec.attach(Tree::from_metadata(path, &metadata, READ_ONLY), path);
+    }
+}
+
+fn devices(spec: &mut CellSpec) {
+    let options = TreeOptions { read_only: false, devices: true, no_exec: true, id_mapped: false };
+    spec.directory(Path::new("/dev"), 0o755);
+    for name in DEVICES {
+        let path = PathBuf::from("/dev").join(name);
+        if let Ok(tree) = Tree::pin(&path, options) {
+            spec.file(&path, 0o666, b"");
+            spec.attach(tree, &path);
+        }
+    }
+    spec.directory(Path::new("/dev/pts"), 0o755);
+    spec.devpts(Path::new("/dev/pts"));
+    for (name, target) in [
+        ("ptmx", "pts/ptmx"), ("fd", "/proc/self/fd"), ("stdin", "/proc/self/fd/0"), ("stdout", "/proc/self/fd/1"),
+        ("stderr", "/proc/self/fd/2"),
+    ] {
+        spec.symlink(&Path::new("/dev").join(name), target);
+    }
+}

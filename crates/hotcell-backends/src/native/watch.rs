@@ -1,0 +1,234 @@
+//! Watching one command: its time, its output, its memory, its end; and telling truthfully how it ended.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use hotcell_core::backend::ProcessError;
+use hotcell_core::capability::{Capability, Control};
+use hotcell_core::outcome::{Outcome, Status, Usage, Violation, ViolationKind};
+use hotcell_linux::cgroup;
+use hotcell_linux::{Ended, Running, Storage, probe};
+use tokio::sync::Notify;
+
+use super::output::Meter;
+use super::sandbox::Shared;
+
+/// How long a command has between the request to end and the end.
+const GRACE: Duration = Duration::from_millis(250);
+/// How long a killed command may take before its whole box is killed.
+const PATIENCE: Duration = Duration::from_secs(2);
+/// How often a box without cgroups is looked at.
+const SAMPLE_INTERVAL: Duration = Duration::from_millis(50);
+/// A shorter wait than this only costs time of our own.
+const LEAST_WAIT: Duration = Duration::from_millis(2);
+/// A disk with less room than this is full for any program that writes in blocks.
+const FULL: u64 = 64 * 1024;
+
+/// Everything about one command that its watcher needs.
+pub(super) struct Watch {
+    pub(super) shared: Arc<Shared>,
+    pub(super) meter: Arc<Meter>,
+    pub(super) canceled: Arc<Notify>,
+    pub(super) timeout: Option<Duration>,
+}
+
+impl Watch {
+    /// Waits for the end of the command, or brings it about.
+    pub(super) async fn run(self, mut running: Running) -> Result<Outcome, ProcessError> {
+        let started = Instant::now();
+        let before = self.shared.counters();
+        let forced = tokio::select! {
+            biased;
+            ended = running.wait() => {
+                let ended = ended.ok();
+                return self.outcome(started, before, ended, None).await;
+            }
+            () = after(self.timeout) => Status::TimedOut,
+            () = self.meter.exceeded() => Status::Output,
+            () = self.canceled.notified() => Status::Canceled,
+            () = self.cpu_time_used(before) => Status::CpuTime,
+            status = self.sampled_limit(before) => status,
+        };
+        let ended = self.end(&mut running, forced).await;
+        self.outcome(started, before, ended, Some(forced)).await
+    }
+
+    /// Ends the command and all that it started. A timeout gives it a moment to say goodbye; a limit does not.
+    async fn end(&self, running: &mut Running, why: Status) -> Option<Ended> {
+        let signaler = running.signaler();
+        let mut ended = None;
+        if matches!(why, Status::TimedOut | Status::CpuTime) {
+            const SIGTERM: i32 = 15;
+            let _ = signaler.signal(SIGTERM).await;
+            ended = tokio::time::timeout(GRACE, running.wait()).await.ok().and_then(Result::ok);
+        }
+        // Also when it has ended: its daemons may not have.
+        let _ = signaler.kill_tree().await;
+        if ended.is_none() {
+            match tokio::time::timeout(PATIENCE, running.wait()).await {
+                Ok(result) => ended = result.ok(),
+                Err(_) => self.shared.cell.kill(),
+            }
+        }
+        ended
+    }
+
+    /// Returns when everything in the box together has used the CPU time that the command may use.
+    ///
+    /// It cannot be used up faster than all CPUs together, so the next look is never later than that.
+    async fn cpu_time_used(&self, before: Counters) {
+        let limit = self.shared.plan.policy.limits.cpu_time.value;
+        let (Some(limit), Some(group)) = (limit, self.shared.cell.cgroup()) else {
+            return std::future::pending().await;
+        };
+        let cpus = probe::cpu_count();
+        while let Some(used) = group.cpu() {
+            let rest = limit.saturating_sub(used.saturating_sub(before.cpu));
+            if rest.is_zero() {
+                return;
+            }
+            tokio::time::sleep((rest / cpus).max(LEAST_WAIT)).await;
+        }
+        std::future::pending().await
+    }
+
+    /// Where limits can only be approximated: looks at the box's processes from time to time.
+    async fn sampled_limit(&self, before: Counters) -> Status {
+        let approximated =
+            |control| matches!(self.shared.plan.actual(control), Some(Capability::Approximated { .. }));
+        let limits = &self.shared.plan.policy.limits;
+        let memory = limits.memory.value.filter(|_| approximated(Control::Memory));
+        let cpu_time = limits.cpu_time.value.filter(|_| approximated(Control::CpuTime));
+        if memory.is_none() && cpu_time.is_none() {
+            return std::future::pending().await;
+        }
+        loop {
+            tokio::time::sleep(SAMPLE_INTERVAL).await;
+            // A box that does not answer is ending.
+            let Ok(sample) = self.shared.cell.sample().await else { return std::future::pending().await };
+            let stored = self.shared.cell.storage().map_or(0, |storage| storage.used);
+            if memory.is_some_and(|most| sample.memory_kib * 1024 + stored > most) {
+                return Status::OutOfMemory;
+            }
+            let used = Duration::from_millis(sample.ticks * 1000 / probe::ticks_per_second());
+            if cpu_time.is_some_and(|most| used.saturating_sub(before.cpu) >= most) {
+                return Status::CpuTime;
+            }
+        }
+    }
+
+    async fn outcome(
+        &self,
+        started: Instant,
+        before: Counters,
+        ended: Option<Ended>,
+        forced: Option<Status>,
+    ) -> Result<Outcome, ProcessError> {
+        let wall = started.elapsed();
+        let used = self.shared.cell.cgroup().map(cgroup::Group::usage).unwrap_or_default();
+        let storage = self.shared.cell.storage().unwrap_or_default();
+        let after = Counters::from(used);
+        self.shared.remember(after);
+        let status = match (forced, ended) {
+            (Some(status), _) => status,
+            (None, Some(ended)) => self.status(ended, before, after, storage).await,
+            // The init is gone. If the kernel killed it, it was for want of memory.
+            (None, None) if after.memory_kills > before.memory_kills => Status::OutOfMemory,
+            (None, None) => return Err(ProcessError::Lost { reason: "its init ended".into() }),
+        };
+        let cpu = |of_group: Option<Duration>, of_process: Option<Duration>, so_far: Duration| {
+            of_group.map(|time| time.saturating_sub(so_far)).or(of_process)
+        };
+        Ok(Outcome {
+            status,
+            usage: Usage {
+                wall,
+                cpu_user: cpu(used.cpu_user, ended.map(|ended| ended.user), before.cpu_user),
+                cpu_system: cpu(used.cpu_system, ended.map(|ended| ended.system), before.cpu_system),
+                peak_memory: used.peak_memory.or(ended.map(|ended| ended.max_resident_kib * 1024)),
+                processes: used.peak_processes,
+                bytes_written: Some(storage.used),
+            },
+            report: self.shared.report.clone(),
+            violations: self.violations(before, after),
+            visibility: self.shared.visibility(),
+        })
+    }
+
+    /// How a command that ended by itself ended: a limit is named only where the kernel says that it was hit, and only
+    /// if the command did not succeed all the same.
+    async fn status(&self, ended: Ended, before: Counters, after: Counters, storage: Storage) -> Status {
+        let plain = match (ended.code, ended.signal) {
+            (Some(code), _) => Status::Exited(code),
+            (None, signal) => Status::Signaled(signal.unwrap_or(0)),
+        };
+        if plain.success() {
+            return plain;
+        }
+        if after.memory_kills > before.memory_kills {
+            return Status::OutOfMemory;
+        }
+        if after.process_refusals > before.process_refusals || self.is_full_of_processes().await {
+            return Status::Processes;
+        }
+        let limited = self.shared.plan.policy.limits.disk.value.is_some();
+        if limited && (storage.free < FULL || storage.free_files == 0) {
+            return Status::Disk;
+        }
+        plain
+    }
+
+    /// Without a cgroup that counts refusals: whether as many processes are left in the box as there may be.
+    async fn is_full_of_processes(&self) -> bool {
+        let has_counter = self.shared.cell.cgroup().is_some();
+        let (false, Some(most)) = (has_counter, self.shared.plan.policy.limits.processes.value) else { return false };
+        self.shared.cell.sample().await.is_ok_and(|sample| sample.tasks >= most)
+    }
+
+    fn violations(&self, before: Counters, after: Counters) -> Vec<Violation> {
+        let mut violations = self.shared.refused_calls();
+        let hits = [
+            (Control::Memory, "processes killed for want of memory", after.memory_kills - before.memory_kills),
+            (Control::ProcessCount, "processes that could not be started", after.process_refusals - before.process_refusals),
+        ];
+        for (control, what, count) in hits.into_iter().filter(|(_, _, count)| *count > 0) {
+            violations.push(Violation {
+                control,
+                kind: ViolationKind::Limit,
+                what: what.to_owned(),
+                count,
+                vouched_by: "the event counters of the box's cgroup".to_owned(),
+            });
+        }
+        violations
+    }
+}
+
+/// Counters of a box that only grow.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct Counters {
+    cpu: Duration,
+    cpu_user: Duration,
+    cpu_system: Duration,
+    memory_kills: u64,
+    process_refusals: u64,
+}
+
+impl From<cgroup::Usage> for Counters {
+    fn from(usage: cgroup::Usage) -> Self {
+        Self {
+            cpu: usage.cpu.unwrap_or_default(),
+            cpu_user: usage.cpu_user.unwrap_or_default(),
+            cpu_system: usage.cpu_system.unwrap_or_default(),
+            memory_kills: usage.memory_kills,
+            process_refusals: usage.process_refusals,
+        }
+    }
+}
+
+async fn after(time: Option<Duration>) {
+    match time {
+        Some(time) => tokio::time::sleep(time).await,
+        None => std::future::pending().await,
+    }
+}

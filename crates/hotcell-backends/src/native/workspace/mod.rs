@@ -1,0 +1,198 @@
+//! Overlay workspaces: what the code in a box changed, applied to the host's files or thrown away.
+//!
+//! ```text
+//! upper layer ──diff──▶ Differences ──check (policy, conflicts)──▶ apply beneath the pinned tree
+//! ```
+//!
+//! The upper layer is hostile: whoever runs in the box decides what is in it, and something that was left running may
+//! change it at any time. Nothing in it is followed, everything is counted, and what is applied to the host is decided
+//! by paths that were checked, not by what the upper layer turns into later.
+
+mod apply;
+mod beneath;
+mod check;
+mod content;
+mod diff;
+mod draft;
+mod marks;
+#[cfg(test)]
+mod tests;
+
+use std::io;
+use std::os::fd::OwnedFd;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::SystemTime;
+
+use async_trait::async_trait;
+use hotcell_core::backend::{Change, Workspace, WorkspaceError};
+use hotcell_core::policy::FilesystemPolicy;
+
+use apply::Apply;
+use beneath::Seen;
+use check::Baseline;
+
+/// A tree of the host's that a box sees through an overlay.
+#[derive(Debug)]
+pub(crate) struct OverlayTree {
+    /// Its path, the same on the host and in the box.
+    pub(crate) place: PathBuf,
+    /// The host's directory, pinned when the box was made.
+    pub(crate) lower: OwnedFd,
+    /// The directory of changes, from the box's own file system, readable.
+    pub(crate) upper: OwnedFd,
+    /// User and group that committed files are given; none leaves them to whoever commits.
+    pub(crate) caller: Option<(u32, u32)>,
+}
+
+impl OverlayTree {
+    fn path_of(&self, relative: &Path) -> PathBuf {
+        if relative.as_os_str().is_empty() { self.place.clone() } else { self.place.join(relative) }
+    }
+
+    /// Whether a file belongs to somebody else than the one for whom files are committed.
+    fn is_foreign(&self, seen: &Seen) -> bool {
+        self.caller.is_some_and(|(uid, _)| uid != seen.owner)
+    }
+}
+
+/// The overlay trees of one box.
+///
+/// The work is done on a blocking thread. A future that is dropped does not stop it: a commit that has begun is
+/// completed.
+///
+/// Permission bits are compared and committed without set-user-id, set-group-id and sticky. Sockets, pipes and
+/// devices are listed, and never committed. Extended attributes and times are not carried over; a hard link becomes a
+/// file of its own.
+///
+/// After a commit the box keeps its copies of what it changed, so nothing that the host changes in those files later is
+/// seen in it. After [`Workspace::discard`] the changes can no longer be listed or committed; the code in the box still
+/// sees them, because a layer cannot be emptied under a mounted overlay. [`NativeWorkspace::is_discarded`] is there so
+/// that nothing more is started in such a box.
+#[derive(Debug)]
+pub(crate) struct NativeWorkspace {
+    shared: Arc<Shared>,
+}
+
+#[derive(Debug)]
+struct Shared {
+    trees: Vec<OverlayTree>,
+    filesystem: FilesystemPolicy,
+    running: Arc<AtomicUsize>,
+    state: Mutex<State>,
+}
+
+#[derive(Debug)]
+enum State {
+    Live(Baseline),
+    Discarded,
+}
+
+impl NativeWorkspace {
+    /// A workspace of these trees. `created` is a moment before the box was made: what the host changes after it is a
+    /// conflict. `running` counts the commands that run in the box.
+    pub(crate) fn new(
+        overlays: Vec<OverlayTree>,
+        filesystem: FilesystemPolicy,
+        created: SystemTime,
+        running: Arc<AtomicUsize>,
+    ) -> Self {
+        let state = Mutex::new(State::Live(Baseline::new(created)));
+        Self { shared: Arc::new(Shared { trees: overlays, filesystem, running, state }) }
+    }
+
+    /// Whether the changes were thrown away, so that what the box sees is no longer worth anything.
+    pub(crate) fn is_discarded(&self) -> bool {
+        matches!(*self.shared.lock(), State::Discarded)
+    }
+
+    async fn work<T: Send + 'static>(
+        &self,
+        work: fn(&Shared) -> Result<T, WorkspaceError>,
+    ) -> Result<T, WorkspaceError> {
+        let shared = Arc::clone(&self.shared);
+        let done = tokio::task::spawn_blocking(move || work(&shared)).await;
+        done.unwrap_or_else(|error| Err(WorkspaceError::Lost { reason: error.to_string() }))
+    }
+}
+
+#[async_trait]
+impl Workspace for NativeWorkspace {
+    async fn diff(&self) -> Result<Vec<Change>, WorkspaceError> {
+        self.work(Shared::diff).await
+    }
+
+    async fn commit(&self) -> Result<Vec<Change>, WorkspaceError> {
+        self.work(Shared::commit).await
+    }
+
+    async fn discard(&self) -> Result<(), WorkspaceError> {
+        self.work(Shared::discard).await
+    }
+}
+
+impl Shared {
+    fn lock(&self) -> MutexGuard<'_, State> {
+        // Every state it can be left in is sound.
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn check_idle(&self) -> Result<(), WorkspaceError> {
+        if self.running.load(Ordering::Acquire) > 0 { Err(WorkspaceError::Busy) } else { Ok(()) }
+    }
+
+    fn diff(&self) -> Result<Vec<Change>, WorkspaceError> {
+        self.check_idle()?;
+        let state = self.lock();
+        state.baseline()?;
+        Ok(changes(diff::differences(&self.trees)?))
+    }
+
+    fn commit(&self) -> Result<Vec<Change>, WorkspaceError> {
+        self.check_idle()?;
+        let mut state = self.lock();
+        let baseline = state.baseline_mut()?;
+        let differences = check::committable(diff::differences(&self.trees)?);
+        check::permission(&differences, &self.filesystem)?;
+        baseline.conflicts(&differences)?;
+        check::feasibility(&differences, &self.trees)?;
+        Apply::new(&self.trees, baseline).run(&differences)?;
+        Ok(changes(differences))
+    }
+
+    fn discard(&self) -> Result<(), WorkspaceError> {
+        self.check_idle()?;
+        *self.lock() = State::Discarded;
+        Ok(())
+    }
+}
+
+impl State {
+    fn baseline(&self) -> Result<&Baseline, WorkspaceError> {
+        match self {
+            Self::Live(baseline) => Ok(baseline),
+            Self::Discarded => Err(discarded()),
+        }
+    }
+
+    fn baseline_mut(&mut self) -> Result<&mut Baseline, WorkspaceError> {
+        match self {
+            Self::Live(baseline) => Ok(baseline),
+            Self::Discarded => Err(discarded()),
+        }
+    }
+}
+
+fn discarded() -> WorkspaceError {
+    WorkspaceError::Lost { reason: "its changes were thrown away; create a new box".to_owned() }
+}
+
+fn changes(differences: Vec<diff::Difference>) -> Vec<Change> {
+    differences.into_iter().map(|difference| difference.change).collect()
+}
+
+/// A failure before anything was applied.
+fn failed(operation: &str, path: &Path, source: io::Error) -> WorkspaceError {
+    WorkspaceError::Failed { operation: operation.to_owned(), path: path.to_owned(), applied: 0, source }
+}

@@ -1,0 +1,76 @@
+//! Every backend of this build, in the order in which `auto` tries them.
+
+use std::sync::Arc;
+
+use hotcell_core::backend::SandboxBackend;
+use hotcell_core::runtime::RuntimeKind;
+
+/// How backends are started.
+#[derive(Debug, Clone, Copy)]
+pub struct StartOptions {
+    /// How many native boxes to have half made ahead of being asked.
+    pub warm: u32,
+}
+
+impl Default for StartOptions {
+    fn default() -> Self {
+        Self { warm: 1 }
+    }
+}
+
+/// A backend could not be started.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum BackendError {
+    /// This build has no such backend.
+    #[error("the `{kind}` backend is not part of this build; it has: {}", available())]
+    NotBuilt {
+        /// The backend that was asked for.
+        kind: RuntimeKind,
+    },
+    /// It is there, but cannot start.
+    #[error("the `{kind}` backend cannot start: {reason}")]
+    CannotStart {
+        /// The backend.
+        kind: RuntimeKind,
+        /// Why.
+        reason: String,
+    },
+}
+
+/// The kinds that this build has.
+pub const KINDS: &[RuntimeKind] = &[
+    #[cfg(target_os = "linux")]
+    RuntimeKind::Native,
+];
+
+fn available() -> String {
+    KINDS.iter().map(|kind| kind.as_str()).collect::<Vec<_>>().join(", ")
+}
+
+/// Starts a backend: what cannot start says so here, not at the first command.
+pub async fn start(kind: RuntimeKind, options: StartOptions) -> Result<Arc<dyn SandboxBackend>, BackendError> {
+    match kind {
+        #[cfg(target_os = "linux")]
+        RuntimeKind::Native => match crate::native::NativeBackend::start(options).await {
+            Ok(backend) => Ok(Arc::new(backend)),
+            Err(error) => Err(BackendError::CannotStart { kind, reason: with_causes(&error) }),
+        },
+        kind => Err(BackendError::NotBuilt { kind }),
+    }
+}
+
+/// An error and what caused it, in one line.
+pub(crate) fn with_causes(error: &dyn std::error::Error) -> String {
+    let mut text = error.to_string();
+    let mut cause = error.source();
+    while let Some(inner) = cause {
+        let inner_text = inner.to_string();
+        if !text.contains(&inner_text) {
+            text.push_str(": ");
+            text.push_str(&inner_text);
+        }
+        cause = inner.source();
+    }
+    text
+}

@@ -1,0 +1,229 @@
+//! The command line.
+
+use std::ffi::OsString;
+use std::path::PathBuf;
+
+use clap::{Args, Parser, Subcommand};
+
+const RUN_EXAMPLES: &str = "\
+Examples:
+  hotcell run -- python3 -c 'print(6*7)'
+  hotcell run --write . --memory 256m --timeout 10s -- make test
+  hotcell run --overlay . -- ./install.sh          writes go to a layer, not to your files
+  hotcell run --json -- sh -c 'id; env'            one JSON object with output, usage and report
+
+Exit status:
+  the command's own; 124 the time limit ended it; 125 Hotcell refused or failed and nothing ran;
+  126 the program cannot be executed; 127 it is not there; 128+n signal n ended it
+  (137 also for the memory, process, disk and output limits, 152 for CPU time)";
+
+const PLAN_EXAMPLES: &str = "\
+Examples:
+  hotcell plan                                     what the defaults come to on this machine
+  hotcell plan --write . --memory 256m --json
+
+Exit status: 0 if everything can be held; 125 if not, with every rule that cannot.";
+
+const COMPLETIONS_EXAMPLES: &str = "\
+Examples:
+  hotcell completions bash > ~/.local/share/bash-completion/completions/hotcell
+  hotcell completions zsh > \"${fpath[1]}/_hotcell\"";
+
+/// Run code that nobody trusts in a box: what you asked for is enforced, or nothing runs.
+#[derive(Debug, Parser)]
+#[command(name = "hotcell", version, disable_help_subcommand = true, max_term_width = 110)]
+pub(crate) struct Cli {
+    #[command(subcommand)]
+    pub(crate) command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum Command {
+    /// Run a command in a box
+    ///
+    /// Without any option the command sees the current directory (read-only), the system's own programs and libraries,
+    /// a private home and /tmp, no network, and an environment without your secrets.
+    #[command(after_help = RUN_EXAMPLES)]
+    Run(RunArguments),
+    /// Show what would be enforced, and by which mechanism
+    #[command(after_help = PLAN_EXAMPLES)]
+    Plan(PlanArguments),
+    /// Show what this machine can hold, why not more, and what would change it
+    Doctor(DoctorArguments),
+    /// Start an interactive shell in a box
+    ///
+    /// The box is that of `hotcell run`, with a terminal, and without a time limit unless you set one.
+    Shell(ShellArguments),
+    /// Print the JSON Schema of hotcell.toml
+    Schema,
+    /// Print the completion script of a shell
+    #[command(after_help = COMPLETIONS_EXAMPLES)]
+    Completions(CompletionsArguments),
+}
+
+impl Command {
+    /// Whether errors are to be printed as JSON too.
+    pub(crate) fn wants_json(&self) -> bool {
+        match self {
+            Self::Run(arguments) => arguments.json,
+            Self::Plan(arguments) => arguments.json,
+            Self::Doctor(arguments) => arguments.json,
+            Self::Shell(_) | Self::Schema | Self::Completions(_) => false,
+        }
+    }
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct RunArguments {
+    #[command(flatten)]
+    pub(crate) policy: PolicyFlags,
+
+    /// Give the command a terminal
+    ///
+    /// The command can then send anything to your terminal, as a remote shell can.
+    #[arg(long, help_heading = "Process")]
+    pub(crate) tty: bool,
+
+    /// Capture the output and print one JSON object instead
+    ///
+    /// `exit_code` is what hotcell itself exits with; stdout and stderr are text, or base64 where they are not UTF-8.
+    #[arg(long, help_heading = "Result")]
+    pub(crate) json: bool,
+
+    /// Write a report as JSON: status, usage, enforcement, violations
+    #[arg(long, value_name = "FILE", help_heading = "Result")]
+    pub(crate) report: Option<PathBuf>,
+
+    /// Print to stderr what is enforced, and what was used
+    #[arg(short, long, help_heading = "Result")]
+    pub(crate) verbose: bool,
+
+    /// The command, looked up in the box's own PATH
+    #[arg(required = true, trailing_var_arg = true, value_name = "COMMAND")]
+    pub(crate) command: Vec<OsString>,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct PlanArguments {
+    #[command(flatten)]
+    pub(crate) policy: PolicyFlags,
+
+    /// Plan for a command with a terminal
+    #[arg(long, help_heading = "Process")]
+    pub(crate) tty: bool,
+
+    /// Print the plan as one JSON object
+    #[arg(long, help_heading = "Result")]
+    pub(crate) json: bool,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct DoctorArguments {
+    /// Print the findings as one JSON object
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct ShellArguments {
+    #[command(flatten)]
+    pub(crate) policy: PolicyFlags,
+
+    /// Print to stderr what is enforced, and what was used
+    #[arg(short, long, help_heading = "Result")]
+    pub(crate) verbose: bool,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct CompletionsArguments {
+    /// Which shell
+    pub(crate) shell: clap_complete::Shell,
+}
+
+/// What the box is and what the code in it may do; every flag is a key of hotcell.toml.
+#[derive(Debug, Default, Args)]
+pub(crate) struct PolicyFlags {
+    /// Which kind of box: auto, native, docker, …
+    #[arg(long, value_name = "NAME", help_heading = "Box")]
+    pub(crate) runtime: Option<String>,
+
+    /// The weakest isolation that will do: process, container, user-kernel or microvm
+    #[arg(long, value_name = "LEVEL", help_heading = "Box")]
+    pub(crate) isolation: Option<String>,
+
+    /// Use this policy file in place of your own; the project's can still tighten
+    #[arg(long, value_name = "FILE", help_heading = "Box")]
+    pub(crate) policy: Option<PathBuf>,
+
+    /// Accept that this control is only approximated; repeatable
+    #[arg(long, value_name = "CONTROL", help_heading = "Box")]
+    pub(crate) approximate: Vec<String>,
+
+    /// Show a file or directory, read-only; repeatable
+    #[arg(long, value_name = "PATH", help_heading = "Files")]
+    pub(crate) read: Vec<PathBuf>,
+
+    /// Let a file or directory be written; repeatable
+    #[arg(long, value_name = "PATH", help_heading = "Files")]
+    pub(crate) write: Vec<PathBuf>,
+
+    /// Let a directory be written, but keep the changes in a layer of the box; repeatable
+    #[arg(long, value_name = "PATH", help_heading = "Files")]
+    pub(crate) overlay: Vec<PathBuf>,
+
+    /// Keep a path out of reach inside what is shown; repeatable
+    #[arg(long, value_name = "PATH", help_heading = "Files")]
+    pub(crate) deny: Vec<PathBuf>,
+
+    /// The network: deny (none but the box's own loopback) or open (the host's) [default: deny]
+    #[arg(long, value_name = "MODE", help_heading = "Network and environment")]
+    pub(crate) net: Option<String>,
+
+    /// Set a variable; repeatable
+    #[arg(long, value_name = "NAME=VALUE", help_heading = "Network and environment")]
+    pub(crate) env: Vec<String>,
+
+    /// Pass a variable of yours; repeatable
+    #[arg(long, value_name = "NAME", help_heading = "Network and environment")]
+    pub(crate) pass_env: Vec<String>,
+
+    /// Memory of all processes and memory-backed files, for example 256m [default: 1g]
+    #[arg(long, value_name = "SIZE", help_heading = "Limits", allow_negative_numbers = true)]
+    pub(crate) memory: Option<String>,
+
+    /// CPUs used at the same time, for example 1.5 [default: unlimited]
+    #[arg(long, value_name = "NUMBER", help_heading = "Limits", allow_negative_numbers = true)]
+    pub(crate) cpus: Option<String>,
+
+    /// CPU time of all processes together [default: 300s]
+    #[arg(long, value_name = "DURATION", help_heading = "Limits", allow_negative_numbers = true)]
+    pub(crate) cpu_time: Option<String>,
+
+    /// Processes and threads at the same time [default: 256]
+    #[arg(long, value_name = "NUMBER", help_heading = "Limits", allow_negative_numbers = true)]
+    pub(crate) pids: Option<String>,
+
+    /// Open files per process [default: 1024]
+    #[arg(long, value_name = "NUMBER", help_heading = "Limits", allow_negative_numbers = true)]
+    pub(crate) open_files: Option<String>,
+
+    /// Bytes written to private directories and overlays [default: 512m]
+    #[arg(long, value_name = "SIZE", help_heading = "Limits", allow_negative_numbers = true)]
+    pub(crate) disk: Option<String>,
+
+    /// Bytes of stdout and stderr together [default: 256m]
+    #[arg(long, value_name = "SIZE", help_heading = "Limits", allow_negative_numbers = true)]
+    pub(crate) max_output: Option<String>,
+
+    /// Wall-clock time, for example 10s or 5m [default: 300s]
+    #[arg(long, value_name = "DURATION", help_heading = "Limits", allow_negative_numbers = true)]
+    pub(crate) timeout: Option<String>,
+
+    /// Where the command starts [default: the current directory]
+    #[arg(long, value_name = "DIR", help_heading = "Process")]
+    pub(crate) cwd: Option<PathBuf>,
+
+    /// Who the command is in the box: hotcell, root or a number; nobody outside either way [default: hotcell]
+    #[arg(long, value_name = "USER", help_heading = "Process", allow_negative_numbers = true)]
+    pub(crate) user: Option<String>,
+}

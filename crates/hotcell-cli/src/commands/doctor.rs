@@ -1,0 +1,143 @@
+//! `hotcell doctor`: what this machine can hold, why not more, and what would change it.
+
+use hotcell::capability::{Capabilities, Capability};
+use hotcell::doctor::{Diagnosis, State, examine};
+use hotcell::plan::choose;
+use hotcell::policy::Policy;
+use serde::Serialize;
+
+use super::block_on;
+use crate::arguments::DoctorArguments;
+use crate::failure::Failure;
+use crate::{exit, json, output, table};
+
+/// Marks for good, limited and missing.
+struct Marks([&'static str; 3]);
+
+impl Marks {
+    const UNICODE: Self = Self(["✓", "!", "✗"]);
+    const ASCII: Self = Self(["+", "!", "x"]);
+
+    /// By the character set that the user's locale asks for.
+    fn for_locale() -> Self {
+        let locale = ["LC_ALL", "LC_CTYPE", "LANG"]
+            .into_iter()
+            .filter_map(std::env::var_os)
+            .find(|value| !value.is_empty())
+            .map(|value| value.to_string_lossy().to_lowercase());
+        match locale {
+            Some(locale) if locale.contains("utf-8") || locale.contains("utf8") => Self::UNICODE,
+            _ => Self::ASCII,
+        }
+    }
+}
+
+#[derive(Serialize)]
+struct DiagnosisObject<'a> {
+    version: &'static str,
+    kernel: &'a str,
+    user: &'a str,
+    findings: Vec<FindingObject<'a>>,
+    capabilities: &'a [Capabilities],
+    default_policy: Verdict,
+}
+
+#[derive(Serialize)]
+struct FindingObject<'a> {
+    name: &'a str,
+    state: &'static str,
+    detail: &'a str,
+    fix: Option<&'a str>,
+}
+
+/// Whether a box with the default policy can be made.
+#[derive(Serialize)]
+struct Verdict {
+    possible: bool,
+    why_not: Option<String>,
+}
+
+/// Prints the findings; the exit code says whether a box with the default policy can be made.
+pub(crate) fn execute(arguments: &DoctorArguments) -> Result<u8, Failure> {
+    let diagnosis = block_on(async { Ok(examine().await) })?;
+    let refused = choose(&Policy::default(), &diagnosis.capabilities).err();
+    let verdict = Verdict { possible: refused.is_none(), why_not: refused.map(|refused| refused.to_string()) };
+    let code = if verdict.possible { exit::SUCCESS } else { exit::INCOMPLETE };
+    let shown = if arguments.json {
+        as_json(&diagnosis, verdict)
+    } else {
+        output::printable(&as_text(&diagnosis, &verdict, &Marks::for_locale()))
+    };
+    Ok(output::to_stdout(&shown)?.max(code))
+}
+
+fn as_json(diagnosis: &Diagnosis, default_policy: Verdict) -> String {
+    let findings = diagnosis.findings.iter().map(|finding| FindingObject {
+        name: &finding.name,
+        state: word(finding.state),
+        detail: &finding.detail,
+        fix: finding.fix.as_deref(),
+    });
+    json::line(&DiagnosisObject {
+        version: env!("CARGO_PKG_VERSION"),
+        kernel: &diagnosis.kernel,
+        user: &diagnosis.user,
+        findings: findings.collect(),
+        capabilities: &diagnosis.capabilities,
+        default_policy,
+    })
+}
+
+fn as_text(diagnosis: &Diagnosis, verdict: &Verdict, marks: &Marks) -> String {
+    let mut text = format!("Hotcell {} on {}, as {}\n\n", env!("CARGO_PKG_VERSION"), diagnosis.kernel, diagnosis.user);
+    let width = diagnosis.findings.iter().map(|finding| finding.name.chars().count()).max().unwrap_or(0);
+    for finding in &diagnosis.findings {
+        let mark = marks.0[position(finding.state)];
+        text.push_str(&format!("{mark} {:<width$}  {}\n", finding.name, finding.detail));
+        if let Some(fix) = &finding.fix {
+            text.push_str(&format!("  {:<width$}  to change it: {fix}\n", ""));
+        }
+    }
+    for capabilities in &diagnosis.capabilities {
+        text.push_str(&format!(
+            "\nWhat a {} box (isolation {}) holds here:\n",
+            capabilities.kind, capabilities.isolation
+        ));
+        text.push_str(&held(capabilities, marks));
+        capabilities.notes.iter().for_each(|note| text.push_str(&format!("  {note}\n")));
+    }
+    match &verdict.why_not {
+        None => text.push_str("\nA box with the default policy can be made here.\n"),
+        Some(why_not) => text.push_str(&format!("\nA box with the default policy cannot be made here: {why_not}\n")),
+    }
+    text
+}
+
+fn held(capabilities: &Capabilities, marks: &Marks) -> String {
+    let rows: Vec<[String; 3]> = capabilities
+        .controls
+        .iter()
+        .map(|(control, capability)| {
+            let (state, detail) = match capability {
+                Capability::Enforced { by } => (State::Good, by.clone()),
+                Capability::Approximated { by, how } => (State::Limited, format!("approximated by {by}: {how}")),
+                Capability::Unsupported { why, hint } => (State::Missing, format!("{why}; {hint}")),
+                other => (State::Missing, other.to_string()),
+            };
+            [marks.0[position(state)].to_owned(), control.to_string(), detail]
+        })
+        .collect();
+    table::aligned("  ", &rows)
+}
+
+fn position(state: State) -> usize {
+    match state {
+        State::Good => 0,
+        State::Limited => 1,
+        _ => 2,
+    }
+}
+
+fn word(state: State) -> &'static str {
+    ["good", "limited", "missing"][position(state)]
+}

@@ -1,0 +1,48 @@
+//! One file per command.
+
+pub(crate) mod completions;
+pub(crate) mod doctor;
+pub(crate) mod plan;
+pub(crate) mod run;
+pub(crate) mod schema;
+pub(crate) mod shell;
+
+use std::future::Future;
+use std::io;
+use std::path::PathBuf;
+
+use hotcell::config::Config;
+use hotcell::settings::{Request, Settings};
+use hotcell::{Engine, EngineOptions};
+
+use crate::failure::Failure;
+
+/// Runs a command's future on this thread alone: most runs need no other.
+fn block_on<T>(future: impl Future<Output = Result<T, Failure>>) -> Result<T, Failure> {
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .map_err(|error: io::Error| Failure::new("runtime", format!("could not start: {error}")))?;
+    runtime.block_on(future)
+}
+
+/// The engine and the settings, made at the same time: files are read while the engine's helper starts.
+async fn prepare(flags: Config, defaults: Config, policy: Option<PathBuf>) -> Result<(Engine, Settings), Failure> {
+    let mut request = Request::of_this_process()?;
+    request.flags = flags;
+    request.defaults = defaults;
+    request.policy_file = policy;
+    // One box is made from one policy, so there is nothing to keep ready.
+    let options = EngineOptions::default().warm(0);
+    let (engine, settings) = tokio::join!(Engine::with_options(options), async { Settings::load(&request) });
+    match (engine, settings) {
+        (Ok(engine), Ok(settings)) => Ok((engine, settings)),
+        (Ok(engine), Err(error)) => {
+            engine.close().await;
+            Err(error.into())
+        }
+        // What the user wrote comes before what the machine cannot do.
+        (Err(_), Err(error)) => Err(error.into()),
+        (Err(error), Ok(_)) => Err(Failure::engine(error, &[]).hint("`hotcell doctor` says what this machine can do")),
+    }
+}

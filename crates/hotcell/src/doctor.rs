@@ -1,0 +1,154 @@
+//! What this machine can and cannot do, why, and the exact command that would change it.
+
+use hotcell_core::capability::Capabilities;
+
+/// How well something works here.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum State {
+    /// It works.
+    Good,
+    /// It works in part.
+    Limited,
+    /// It does not work.
+    Missing,
+}
+
+/// One thing that was looked at.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Finding {
+    /// What.
+    pub name: String,
+    /// How well it works.
+    pub state: State,
+    /// What was found.
+    pub detail: String,
+    /// What would change it, where something would.
+    pub fix: Option<String>,
+}
+
+/// The whole examination.
+#[derive(Debug, Clone)]
+#[non_exhaustive]
+pub struct Diagnosis {
+    /// The kernel's release.
+    pub kernel: String,
+    /// Who asks.
+    pub user: String,
+    /// What was looked at.
+    pub findings: Vec<Finding>,
+    /// What each backend can hold.
+    pub capabilities: Vec<Capabilities>,
+}
+
+/// Looks at this machine, by trying.
+#[cfg(target_os = "linux")]
+pub async fn examine() -> Diagnosis {
+    linux::examine().await
+}
+
+#[cfg(target_os = "linux")]
+mod linux {
+    use hotcell_backends::native::{Machine, NativeBackend, UserNamespace};
+    use hotcell_backends::registry::StartOptions;
+    use hotcell_core::capability::{Capability, Control};
+
+    use super::{Diagnosis, Finding, State};
+
+    pub(super) async fn examine() -> Diagnosis {
+        match NativeBackend::start(StartOptions { warm: 0 }).await {
+            Ok(backend) => diagnose(&backend),
+            Err(error) => Diagnosis {
+                kernel: String::new(),
+                user: String::new(),
+                findings: vec![finding("helper process", State::Missing, error.to_string(), None)],
+                capabilities: Vec::new(),
+            },
+        }
+    }
+
+    fn finding(name: &str, state: State, detail: impl Into<String>, fix: Option<String>) -> Finding {
+        Finding { name: name.to_owned(), state, detail: detail.into(), fix }
+    }
+
+    fn diagnose(backend: &NativeBackend) -> Diagnosis {
+        let machine = backend.machine();
+        let mut findings = vec![namespaces(machine), privileges(machine), landlock(machine), seccomp(machine), cgroups(machine)];
+        for (control, name) in [
+            (Control::Memory, "memory limit"), (Control::CpuTime, "CPU time limit"), (Control::Cpus, "CPU share"),
+            (Control::ProcessCount, "process limit"), (Control::Disk, "disk limit"), (Control::Overlay, "overlay workspaces"),
+        ] {
+            findings.push(capability(name, &backend.capabilities().of(control)));
+        }
+        let user = match machine.findings.privileged {
+            true => "root".to_owned(),
+            false => format!("uid {}", machine.findings.user),
+        };
+        Diagnosis {
+            kernel: machine.findings.kernel.clone(),
+            user,
+            findings,
+            capabilities: vec![backend.capabilities().clone()],
+        }
+    }
+
+    fn namespaces(machine: &Machine) -> Finding {
+        match &machine.user_namespace {
+            UserNamespace::Works => finding("namespaces", State::Good, "user, mount, pid, network, ipc, uts and cgroup namespaces can be made", None),
+            UserNamespace::Without(why) => finding("namespaces", State::Limited, "all but user namespaces can be made", Some(why.clone())),
+            UserNamespace::Missing(why) => finding("namespaces", State::Missing, "no box can be made here", Some(why.clone())),
+        }
+    }
+
+    fn privileges(machine: &Machine) -> Finding {
+        let inherited = if machine.findings.no_new_privs { "; this process already has no_new_privs" } else { "" };
+        if machine.findings.privileged {
+            let detail = format!("root: every box gets a host user of its own{inherited}");
+            return finding("privileges", State::Good, detail, None);
+        }
+        let detail = format!("an ordinary user: boxes run as uid {} on the host, with no privileges{inherited}", machine.findings.user);
+        finding("privileges", State::Good, detail, None)
+    }
+
+    fn landlock(machine: &Machine) -> Finding {
+        match machine.findings.landlock.0 {
+            0 => finding(
+                "Landlock",
+                State::Missing,
+                "this kernel has none: the mount namespace alone holds the file rules",
+                Some("use Linux 5.13 or later with `landlock` in the `lsm=` boot parameter".into()),
+            ),
+            version @ 1..=5 => finding("Landlock", State::Limited, format!("version {version}: no scopes"), Some("Linux 6.12 has them".into())),
+            version => finding("Landlock", State::Good, format!("version {version} is used"), None),
+        }
+    }
+
+    fn seccomp(machine: &Machine) -> Finding {
+        match (machine.findings.seccomp, machine.findings.seccomp_notify) {
+            (true, true) => finding("seccomp", State::Good, "filters can be loaded, refused calls are counted", None),
+            (true, false) => finding("seccomp", State::Limited, "filters can be loaded, refused calls are not counted", Some("Linux 5.0 can count them".into())),
+            (false, _) => finding("seccomp", State::Missing, "no filter can be loaded", Some("use a kernel with CONFIG_SECCOMP_FILTER".into())),
+        }
+    }
+
+    fn cgroups(machine: &Machine) -> Finding {
+        let problems: Vec<&str> = machine.cgroups.problems().collect();
+        match machine.cgroups.kind() {
+            Some(version) => finding("cgroups", State::Good, format!("{version} is used"), None),
+            None => finding(
+                "cgroups",
+                State::Missing,
+                "none can be used: memory and CPU time can only be approximated",
+                (!problems.is_empty()).then(|| problems.join("; ")),
+            ),
+        }
+    }
+
+    fn capability(name: &str, capability: &Capability) -> Finding {
+        match capability {
+            Capability::Approximated { by, how } => finding(name, State::Limited, format!("approximated by {by}"), Some(how.clone())),
+            Capability::Unsupported { why, hint } => finding(name, State::Missing, why.clone(), Some(hint.clone())),
+            other => finding(name, State::Good, other.to_string(), None),
+        }
+    }
+}

@@ -1,0 +1,160 @@
+//! Where configuration comes from: the only code that reads `hotcell.toml` files and `HOTCELL_*` variables.
+//!
+//! | layer | where |
+//! |---|---|
+//! | user file | the file of `--policy` or `HOTCELL_POLICY`, else `$XDG_CONFIG_HOME/hotcell/hotcell.toml`, else `~/.config/hotcell/hotcell.toml` |
+//! | project file | `hotcell.toml` in the current directory or the nearest directory above it that has one |
+//! | environment | `HOTCELL_*` variables |
+//! | flags | the command line |
+//!
+//! The search for a project file ends with the top of a git repository, and never looks into a home directory or
+//! above one. A project file can only tighten, also beside `--policy`: whoever wants one to be obeyed entirely names
+//! it with `--policy`, and then it is not read a second time.
+//!
+//! A user file must belong to the user or to root. No file with somebody else's word in it is obeyed: one that
+//! others may write is an error.
+//!
+//! Relative paths in files start from the project file's directory, or from the current one if there is none; relative
+//! paths in flags start from the current one. Links are resolved here, once, because the box shows everything at
+//! its real place; what a project file names is judged by where it really is.
+
+mod error;
+mod file;
+mod locate;
+mod paths;
+#[cfg(test)]
+mod tests;
+mod view;
+
+use std::ffi::{OsStr, OsString};
+use std::path::{Path, PathBuf};
+
+use hotcell_core::config::{Config, Origin, environment_config};
+use hotcell_core::layers::{Context, Layers, resolve};
+use hotcell_core::policy::{Access, Policy};
+
+pub use error::SettingsError;
+pub use view::default_view;
+
+/// What the settings of a run are made from.
+///
+/// ```no_run
+/// use hotcell::config::Origin;
+/// use hotcell::settings::{Request, Settings};
+///
+/// let mut request = Request::of_this_process()?;
+/// request.flags.set("limits.memory", "64m", Origin::flag("--memory"))?;
+/// let settings = Settings::load(&request)?;
+/// assert_eq!(settings.policy.limits.memory.value, Some(64 << 20));
+/// # Ok::<(), hotcell::settings::SettingsError>(())
+/// ```
+#[derive(Debug, Clone, Default)]
+pub struct Request {
+    /// The current directory.
+    pub cwd: PathBuf,
+    /// The file of `--policy`; it takes the place of the user's own file.
+    pub policy_file: Option<PathBuf>,
+    /// What the caller grants where nobody says anything, beyond the current directory.
+    pub defaults: Config,
+    /// What was written on the command line.
+    pub flags: Config,
+    /// The variables of the process, as from `std::env::vars_os`: `HOTCELL_*`, `HOME` and `XDG_CONFIG_HOME`.
+    pub environment: Vec<(OsString, OsString)>,
+}
+
+impl Request {
+    /// The current directory and the variables of this process; no flags.
+    pub fn of_this_process() -> Result<Self, SettingsError> {
+        let cwd = std::env::current_dir().map_err(|source| SettingsError::CurrentDirectory { source })?;
+        Ok(Self { cwd, environment: std::env::vars_os().collect(), ..Self::default() })
+    }
+
+    fn variable(&self, name: &str) -> Option<&OsStr> {
+        self.environment.iter().find(|(known, _)| known == name).map(|(_, value)| value.as_os_str())
+    }
+
+    /// The home directory, at its real place where it exists.
+    fn home(&self) -> Option<PathBuf> {
+        let home = Path::new(self.variable("HOME")?);
+        home.is_absolute().then(|| home.canonicalize().unwrap_or_else(|_| home.to_owned()))
+    }
+}
+
+/// One policy, and the files that it was made from.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Settings {
+    /// What the code in the box may do.
+    pub policy: Policy,
+    /// The files that were read, weakest first.
+    pub sources: Vec<PathBuf>,
+}
+
+impl Settings {
+    /// Reads all layers and makes one policy of them.
+    pub fn load(request: &Request) -> Result<Self, SettingsError> {
+        let cwd = request.cwd.canonicalize().map_err(|source| SettingsError::CurrentDirectory { source })?;
+        let home = request.home();
+        let environment = environment_config(request.environment.iter().cloned())?;
+
+        let own = match named_policy_file(request)? {
+            Some(file) => Some(file::read_named(&file)?),
+            None => locate::user_file(request, home.as_deref()).map(|file| file::read_own(&file)).transpose()?.flatten(),
+        };
+        let project = match locate::project_file(&cwd, home.as_deref())? {
+            Some(file) => Some(file::read_project(&file, &cwd)?)
+                .filter(|project| own.as_ref().is_none_or(|own| own.identity != project.identity)),
+            None => None,
+        };
+        let sources = [&own, &project].into_iter().flatten().map(|read| read.path.clone()).collect();
+
+        let root = project.as_ref().and_then(|read| read.path.parent()).unwrap_or(&cwd).to_owned();
+        let from_files = paths::Start { directory: &root, may_leave: false, home: home.as_deref() };
+        let from_flags = paths::Start { directory: &cwd, may_leave: true, home: home.as_deref() };
+        let shown_anyway = default_view(&cwd, home.as_deref());
+        let mut defaults = request.defaults.clone();
+        defaults.filesystem.read.extend(shown_anyway.clone().into_iter().flat_map(|view| view.filesystem.read));
+        let layers = Layers {
+            defaults,
+            user: own.map(|read| from_files.real_paths(read.config)).transpose()?,
+            project: project.map(|read| from_files.real_paths(read.config)).transpose()?,
+            environment,
+            flags: from_flags.real_paths(request.flags.clone())?,
+        };
+        let mut policy = resolve(&layers, &Context { root, home })?;
+        start_in_view(&mut policy, &cwd, shown_anyway.is_none())?;
+        Ok(Self { policy, sources })
+    }
+}
+
+/// The file of `--policy`, else that of `HOTCELL_POLICY`.
+fn named_policy_file(request: &Request) -> Result<Option<PathBuf>, SettingsError> {
+    let (file, at) = match (&request.policy_file, request.variable("HOTCELL_POLICY")) {
+        (Some(file), _) => (file.as_path(), Origin::flag("--policy")),
+        (None, Some(file)) => (Path::new(file), Origin::variable("HOTCELL_POLICY")),
+        (None, None) => return Ok(None),
+    };
+    if file.as_os_str().is_empty() {
+        return Err(SettingsError::NoPolicyFile { at: at.into() });
+    }
+    Ok(Some(request.cwd.join(file)))
+}
+
+/// The command starts where the user is, if the box shows that. From a place that is not shown by default, the user
+/// has to say what to show.
+fn start_in_view(policy: &mut Policy, cwd: &Path, not_shown_by_default: bool) -> Result<(), SettingsError> {
+    match &policy.process.cwd {
+        Some(named) => {
+            // A path that the box has of its own, such as /tmp, is left as it was written.
+            if let Ok(real) = named.canonicalize()
+                && policy.filesystem.access(&real) > Access::Deny
+            {
+                policy.process.cwd = Some(real);
+            }
+        }
+        None if policy.filesystem.access(cwd) > Access::Deny => policy.process.cwd = Some(cwd.to_owned()),
+        None if not_shown_by_default => return Err(SettingsError::NothingToShow { cwd: cwd.to_owned() }),
+        None => {}
+    }
+    Ok(())
+}
+

@@ -1,0 +1,239 @@
+//! What is read, from where, and what is refused.
+
+use std::ffi::OsString;
+use std::fs;
+use std::os::unix::fs::{PermissionsExt, symlink};
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use hotcell_core::config::Origin;
+use hotcell_core::policy::Access;
+
+use super::{Request, Settings, default_view};
+
+/// A directory of the test's own, removed with it: `home` and a `project` apart from it.
+struct Place(PathBuf);
+
+impl Place {
+    fn new() -> Self {
+        static NEXT: AtomicU32 = AtomicU32::new(0);
+        let name = format!("hotcell-settings-{}-{}", std::process::id(), NEXT.fetch_add(1, Ordering::Relaxed));
+        let place = std::env::temp_dir().join(name);
+        fs::create_dir_all(place.join("home/.config/hotcell")).unwrap();
+        fs::create_dir_all(place.join("project/sub")).unwrap();
+        Self(place.canonicalize().unwrap())
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.0.join(name)
+    }
+
+    fn write(&self, name: &str, text: &str) -> PathBuf {
+        let path = self.path(name);
+        fs::write(&path, text).unwrap();
+        fs::set_permissions(&path, fs::Permissions::from_mode(0o644)).unwrap();
+        path
+    }
+
+    fn request(&self, cwd: &str) -> Request {
+        let home = (OsString::from("HOME"), self.path("home").into_os_string());
+        Request { cwd: self.path(cwd), environment: vec![home], ..Request::default() }
+    }
+
+    fn error(&self, request: &Request) -> String {
+        Settings::load(request).unwrap_err().to_string().replace(self.0.to_str().unwrap(), "@")
+    }
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        let _ = fs::remove_dir_all(&self.0);
+    }
+}
+
+fn flag(request: &mut Request, key: &str, name: &str, text: &str) {
+    request.flags.set(key, text, Origin::flag(name)).unwrap();
+}
+
+const USER_FILE: &str = "home/.config/hotcell/hotcell.toml";
+
+#[test]
+fn without_anything_the_current_directory_is_readable() {
+    let place = Place::new();
+    let settings = Settings::load(&place.request("project")).unwrap();
+    let rules = &settings.policy.filesystem.rules;
+    assert_eq!(rules.len(), 1);
+    assert_eq!((rules[0].path.as_path(), rules[0].access), (place.path("project").as_path(), Access::Read));
+    assert_eq!(settings.policy.process.cwd, Some(place.path("project")));
+    assert!(settings.sources.is_empty());
+}
+
+#[test]
+fn layers_are_found_and_named() {
+    let place = Place::new();
+    let own = place.write(USER_FILE, "[limits]\nmemory = \"512m\"\nprocesses = 50\n");
+    let project = place.write("project/hotcell.toml", "[limits]\nmemory = \"128m\"\n");
+    let mut request = place.request("project/sub");
+    request.environment.push(("HOTCELL_PROCESSES".into(), "40".into()));
+    let settings = Settings::load(&request).unwrap();
+    assert_eq!(settings.sources, [own, project]);
+    assert_eq!(settings.policy.limits.memory.value, Some(128 << 20));
+    assert_eq!(settings.policy.limits.processes.value, Some(40));
+    flag(&mut request, "limits.memory", "--memory", "2g");
+    assert_eq!(Settings::load(&request).unwrap().policy.limits.memory.value, Some(2 << 30));
+}
+
+#[test]
+fn xdg_config_home_is_used_if_it_is_absolute() {
+    let place = Place::new();
+    place.write(USER_FILE, "[limits]\nmemory = \"512m\"\n");
+    let mut request = place.request("project");
+    request.environment.push(("XDG_CONFIG_HOME".into(), place.path("elsewhere").into()));
+    assert!(Settings::load(&request).unwrap().sources.is_empty());
+    request.environment.pop();
+    request.environment.push(("XDG_CONFIG_HOME".into(), "relative".into()));
+    assert_eq!(Settings::load(&request).unwrap().sources.len(), 1);
+}
+
+#[test]
+fn the_search_for_a_project_file_ends_at_the_repository_and_at_home() {
+    let place = Place::new();
+    place.write("project/hotcell.toml", "[limits]\nmemory = \"1m\"\n");
+    fs::create_dir(place.path("project/sub/.git")).unwrap();
+    assert!(Settings::load(&place.request("project/sub")).unwrap().sources.is_empty());
+    place.write("project/sub/hotcell.toml", "");
+    assert_eq!(Settings::load(&place.request("project/sub")).unwrap().sources.len(), 1);
+
+    place.write("home/hotcell.toml", "[limits]\nmemory = \"1m\"\n");
+    fs::create_dir(place.path("home/work")).unwrap();
+    assert!(Settings::load(&place.request("home/work")).unwrap().sources.is_empty());
+}
+
+#[test]
+fn a_project_file_can_only_tighten_unless_it_is_named() {
+    let place = Place::new();
+    let file = place.write("project/hotcell.toml", "[network]\nmode = \"open\"\n");
+    let mut request = place.request("project");
+    assert!(place.error(&request).starts_with("hotcell.toml:2: a project file can only tighten"));
+    request.policy_file = Some("hotcell.toml".into());
+    assert_eq!(Settings::load(&request).unwrap().sources, [file.clone()]);
+    // Another file does not switch the project's off.
+    request.policy_file = Some(place.write("mine.toml", ""));
+    assert!(place.error(&request).contains("can only tighten"));
+    request.policy_file = None;
+    request.environment.push(("HOTCELL_POLICY".into(), file.into()));
+    assert!(Settings::load(&request).is_ok());
+}
+
+#[test]
+fn a_project_cannot_reach_out_through_a_link() {
+    let place = Place::new();
+    place.write("home/secret", "");
+    symlink(place.path("home"), place.path("project/link")).unwrap();
+    place.write("project/hotcell.toml", "[filesystem]\nread = [\"link\"]\n");
+    let error = place.error(&place.request("project"));
+    assert!(error.starts_with("hotcell.toml:2: `filesystem.read` names `@/home`, which is outside of"), "{error}");
+}
+
+#[test]
+fn files_that_are_none_are_refused() {
+    let place = Place::new();
+    let mut request = place.request("project");
+    request.policy_file = Some("sub".into());
+    assert_eq!(place.error(&request), "the policy file `@/project/sub` is a directory, not a file");
+    request.policy_file = Some("nothing.toml".into());
+    assert!(place.error(&request).starts_with("cannot read the policy file `@/project/nothing.toml`: No such file"));
+    request.policy_file = Some("".into());
+    assert!(place.error(&request).starts_with("--policy: the file's name is empty"));
+    request.policy_file = Some("/dev/zero".into());
+    assert_eq!(place.error(&request), "the policy file `/dev/zero` is larger than 1048576 bytes");
+    fs::write(place.path("binary"), [0xff, 0xfe]).unwrap();
+    request.policy_file = Some(place.path("binary"));
+    assert_eq!(place.error(&request), "the policy file `@/binary` is not UTF-8 text");
+
+    fs::create_dir(place.path("project/hotcell.toml")).unwrap();
+    let error = place.error(&place.request("project"));
+    assert_eq!(error, "the policy file `@/project/hotcell.toml` is a directory, not a file");
+}
+
+#[test]
+fn a_file_that_everybody_may_write_is_not_obeyed() {
+    let place = Place::new();
+    let own = place.write(USER_FILE, "");
+    fs::set_permissions(&own, fs::Permissions::from_mode(0o666)).unwrap();
+    let error = place.error(&place.request("project"));
+    assert!(error.contains("is not obeyed: everybody may write it; "), "{error}");
+    let mut request = place.request("project");
+    request.policy_file = Some(own.clone());
+    assert!(place.error(&request).contains("is not obeyed"));
+    fs::set_permissions(&own, fs::Permissions::from_mode(0o664)).unwrap();
+    assert!(Settings::load(&request).is_ok());
+}
+
+#[test]
+fn a_missing_path_is_named_and_a_missing_denied_one_is_fine() {
+    let place = Place::new();
+    let mut request = place.request("project");
+    flag(&mut request, "filesystem.deny", "--deny", "sub/secrets/key");
+    flag(&mut request, "filesystem.read", "--read", "../home");
+    let files = Settings::load(&request).unwrap().policy.filesystem;
+    assert_eq!(files.access(&place.path("project/sub/secrets/key")), Access::Deny);
+    assert_eq!(files.access(&place.path("home/x")), Access::Read);
+    flag(&mut request, "filesystem.write", "--write", "nope");
+    assert_eq!(
+        place.error(&request),
+        "--write: `@/project/nope` does not exist; make it first, or name another path"
+    );
+}
+
+#[test]
+fn links_lead_to_the_real_place() {
+    let place = Place::new();
+    symlink("sub", place.path("project/link")).unwrap();
+    let mut request = place.request("project/link");
+    flag(&mut request, "filesystem.write", "--write", ".");
+    let policy = Settings::load(&request).unwrap().policy;
+    let sub = place.path("project/sub");
+    assert_eq!(policy.filesystem.access(&sub), Access::Write);
+    assert_eq!(policy.process.cwd, Some(sub));
+}
+
+#[test]
+fn from_a_home_directory_something_must_be_named() {
+    let place = Place::new();
+    let mut request = place.request("home");
+    let error = place.error(&request);
+    assert!(error.starts_with("`@/home` is a home directory or above one"), "{error}");
+    assert!(error.ends_with("--read DIR --cwd DIR"), "{error}");
+    // What is named elsewhere does not say where to start.
+    flag(&mut request, "filesystem.read", "--read", "../project");
+    assert!(Settings::load(&request).is_err());
+    flag(&mut request, "process.cwd", "--cwd", "../project");
+    let policy = Settings::load(&request).unwrap().policy;
+    assert_eq!(policy.process.cwd, Some(place.path("project")));
+    assert_eq!(policy.filesystem.access(&place.path("home")), Access::Deny);
+
+    let mut request = place.request("home");
+    flag(&mut request, "filesystem.read", "--read", ".");
+    assert_eq!(Settings::load(&request).unwrap().policy.process.cwd, Some(place.path("home")));
+}
+
+#[test]
+fn a_denied_current_directory_is_no_place_to_start() {
+    let place = Place::new();
+    let mut request = place.request("project");
+    flag(&mut request, "filesystem.deny", "--deny", ".");
+    let policy = Settings::load(&request).unwrap().policy;
+    assert_eq!(policy.process.cwd, None);
+    assert_eq!(policy.filesystem.access(&place.path("project")), Access::Deny);
+}
+
+#[test]
+fn homes_are_known_without_a_home_variable() {
+    for not_shown in ["/", "/home", "/home/somebody", "/root"] {
+        assert!(default_view(Path::new(not_shown), None).is_none(), "{not_shown}");
+    }
+    for shown in ["/srv", "/home/somebody/project", "/root/project"] {
+        assert!(default_view(Path::new(shown), None).is_some(), "{shown}");
+    }
+}
