@@ -31,7 +31,7 @@ Examples:
 
 /// Run code that nobody trusts in a box: what you asked for is enforced, or nothing runs.
 #[derive(Debug, Parser)]
-#[command(name = "hotcell", version, disable_help_subcommand = true, max_term_width = 110)]
+#[command(name = "hotcell", version, disable_help_subcommand = true)]
 pub(crate) struct Cli {
     #[command(subcommand)]
     pub(crate) command: Command,
@@ -41,9 +41,9 @@ pub(crate) struct Cli {
 pub(crate) enum Command {
     /// Run a command in a box
     ///
-    /// Without any option the command sees the current directory (read-only), the system's own programs and libraries,
-    /// a private home and /tmp, no network, and an environment without your secrets.
-    #[command(after_help = RUN_EXAMPLES)]
+    /// Without any option the command sees the current directory (read-only), the system's own programs
+    /// and libraries, a private home and /tmp, no network, and an environment without your secrets.
+    #[command(after_help = RUN_EXAMPLES, verbatim_doc_comment)]
     Run(RunArguments),
     /// Show what would be enforced, and by which mechanism
     #[command(after_help = PLAN_EXAMPLES)]
@@ -86,7 +86,7 @@ pub(crate) struct RunArguments {
 
     /// Capture the output and print one JSON object instead
     ///
-    /// `exit_code` is what hotcell itself exits with; stdout and stderr are text, or base64 where they are not UTF-8.
+    /// `exit_code` is what hotcell itself exits with. Output that is not UTF-8 is in base64.
     #[arg(long, help_heading = "Result")]
     pub(crate) json: bool,
 

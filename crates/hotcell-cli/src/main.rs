@@ -33,6 +33,10 @@ fn main() -> ExitCode {
         Err(error) if matches!(error.kind(), ErrorKind::DisplayHelp | ErrorKind::DisplayVersion) => {
             output::to_stdout(&error.to_string()).unwrap_or_else(|failure| failure.show(false))
         }
+        Err(error) if error.kind() == ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand => {
+            output::lines(&error.to_string());
+            exit::REFUSED
+        }
         Err(error) => Failure::usage(&error.to_string()).show(asks_for_json(&arguments)),
     };
     ExitCode::from(code)

@@ -85,11 +85,12 @@ fn prepare(inbox: &mut Inbox, view: &mut View, privileged: bool, done: &mut u32)
     }
     let mut reader = Reader::new(inbox.record());
     skip_to_trees(&mut reader)?;
-    for _ in 0..reader.u32()? {
+    for number in 0..reader.u32()? {
         let tree = view::Tree::read(&mut reader)?;
         if !privileged {
             view.keep_tree(tree.open(None)?)?;
         }
+        view.set_tree_flags(number, tree.flags)?;
         *done += 1;
     }
     while !reader.is_empty() {

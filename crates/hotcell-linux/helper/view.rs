@@ -48,8 +48,18 @@ impl<'a> Tree<'a> {
         if seen.device != self.device || seen.inode != self.inode {
             return Err(sys::ESTALE);
         }
-        let recursive = self.flags & tree_flag::RECURSIVE != 0;
+        let modern = sys::has_mount_setattr();
+        if !modern && user_namespace.is_some() {
+            // How a kernel that knows id-mapped mounts says that a file system does not.
+            return Err(sys::EINVAL);
+        }
+        // Without `mount_setattr`, what is mounted below could not be restricted: then it is left out.
+        let recursive = modern && self.flags & tree_flag::RECURSIVE != 0;
         let mount = sys::open_tree(place, b"\0", recursive)?;
+        if !modern {
+            // Restricted when it is attached.
+            return Ok(mount);
+        }
         let id_map = if user_namespace.is_some() { sys::MOUNT_ATTR_IDMAP } else { 0 };
         match sys::mount_setattr(mount, attributes(self.flags) | id_map, recursive, user_namespace) {
             Ok(_) => Ok(mount),
@@ -78,8 +88,10 @@ fn attributes(flags: u32) -> u64 {
 /// The view under construction.
 pub struct View {
     root: Fd,
-    trees: [Fd; TREES_MAX],
+    /// Each with its flags.
+    trees: [(Fd, u32); TREES_MAX],
     tree_count: usize,
+    modern: bool,
     /// The root, the upper directories of overlays, and last the seccomp listener: sent to the library when the box is
     /// ready.
     kept: [Fd; KEPT_MAX],
@@ -89,12 +101,25 @@ pub struct View {
 
 impl View {
     pub fn new() -> Self {
-        Self { root: -1, trees: [-1; TREES_MAX], tree_count: 0, kept: [-1; KEPT_MAX], uppers: 0, listener: false }
+        Self {
+            root: -1,
+            trees: [(-1, 0); TREES_MAX],
+            tree_count: 0,
+            modern: sys::has_mount_setattr(),
+            kept: [-1; KEPT_MAX],
+            uppers: 0,
+            listener: false,
+        }
     }
 
     pub fn keep_tree(&mut self, tree: Fd) -> sys::Result<()> {
-        *self.trees.get_mut(self.tree_count).ok_or(sys::EINVAL)? = tree;
+        self.trees.get_mut(self.tree_count).ok_or(sys::EINVAL)?.0 = tree;
         self.tree_count += 1;
+        Ok(())
+    }
+
+    pub fn set_tree_flags(&mut self, number: u32, flags: u32) -> sys::Result<()> {
+        self.trees[..self.tree_count].get_mut(number as usize).ok_or(sys::EINVAL)?.1 = flags;
         Ok(())
     }
 
@@ -127,6 +152,15 @@ impl View {
         sys::close(place);
         sys::close(mount);
         result.map(|_| ())
+    }
+
+    /// Attaches a clone of a mount; older kernels restrict it only now.
+    fn attach_restricted(&self, mount: Fd, path: &[u8], flags: u32) -> sys::Result<()> {
+        self.attach(mount, path)?;
+        if !self.modern {
+            sys::restrict_mount(relative(path), attributes(flags))?;
+        }
+        Ok(())
     }
 
     /// Mounts the root: one tmpfs whose size is what the box may write to its private places.
@@ -196,26 +230,28 @@ impl View {
     }
 
     pub fn attach_tree(&mut self, number: u32, path: &[u8]) -> sys::Result<()> {
-        let tree = self.take_tree(number)?;
-        self.attach(tree, path)
+        let (tree, flags) = self.take_tree(number)?;
+        self.attach_restricted(tree, path, flags)
     }
 
-    fn take_tree(&mut self, number: u32) -> sys::Result<Fd> {
-        let tree = self.trees[..self.tree_count].get_mut(number as usize).ok_or(sys::EINVAL)?;
+    fn take_tree(&mut self, number: u32) -> sys::Result<(Fd, u32)> {
+        let (tree, flags) = self.trees[..self.tree_count].get_mut(number as usize).ok_or(sys::EINVAL)?;
         match core::mem::replace(tree, -1) {
             -1 => Err(sys::EINVAL),
-            tree => Ok(tree),
+            tree => Ok((tree, *flags)),
         }
     }
 
     /// Binds what is at `from` onto `to`.
     pub fn bind(&self, from: &[u8], to: &[u8], flags: u32) -> sys::Result<()> {
         let place = self.place(from)?;
-        let recursive = flags & tree_flag::RECURSIVE != 0;
+        let recursive = self.modern && flags & tree_flag::RECURSIVE != 0;
         let mount = sys::open_tree(place, b"\0", recursive)?;
         sys::close(place);
-        sys::mount_setattr(mount, attributes(flags), recursive, None)?;
-        self.attach(mount, to)
+        if self.modern {
+            sys::mount_setattr(mount, attributes(flags), recursive, None)?;
+        }
+        self.attach_restricted(mount, to, flags)
     }
 
     /// Covers what is at `path` with something empty, which is readable or not.
@@ -257,8 +293,8 @@ impl View {
     pub fn mount_overlay(&mut self, reader: &mut Reader<'_>) -> sys::Result<()> {
         let (number, path) = (reader.u32()?, reader.text()?);
         let (lower, upper, work) = (reader.text()?, reader.text()?, reader.text()?);
-        let tree = self.take_tree(number)?;
-        self.attach(tree, lower)?;
+        let (tree, flags) = self.take_tree(number)?;
+        self.attach_restricted(tree, lower, flags)?;
         let context = sys::fsopen(b"overlay\0")?;
         sys::fsconfig(context, b"userxattr\0", None)?;
         sys::fsconfig(context, b"lowerdir\0", Some(relative(lower)))?;
@@ -300,7 +336,10 @@ impl View {
 
     /// Makes the root read-only. The places that were bound from it stay as they are.
     pub fn seal(&self) -> sys::Result<()> {
-        sys::mount_setattr(self.root, sys::MOUNT_ATTR_RDONLY, false, None).map(|_| ())
+        if self.modern {
+            return sys::mount_setattr(self.root, sys::MOUNT_ATTR_RDONLY, false, None).map(|_| ());
+        }
+        sys::restrict_mount(b".\0", sys::MOUNT_ATTR_RDONLY).map(|_| ())
     }
 
     /// Makes the root this process's, and lets go of the host's.

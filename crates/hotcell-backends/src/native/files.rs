@@ -66,7 +66,9 @@ impl Files for NativeFiles {
         let path = absolute(path)?;
         let at = At { operation: "write", path: &path };
         if mode & !0o777 != 0 {
-            return Err(at.io(io::Error::new(io::ErrorKind::InvalidInput, "only permission bits are accepted as a mode")));
+            return Err(
+                at.io(io::Error::new(io::ErrorKind::InvalidInput, "only permission bits are accepted as a mode"))
+            );
         }
         let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::NONBLOCK | OFlags::NOCTTY;
         let file = self.open(&at, flags, mode).await?;

@@ -2,6 +2,8 @@
 
 use std::collections::BTreeSet;
 use std::fs;
+use std::os::fd::OwnedFd;
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 use hotcell_core::backend::CreateError;
@@ -10,6 +12,8 @@ use hotcell_core::policy::{Access, NetworkMode, PathRule, Policy};
 use hotcell_linux::landlock::{self, Abi, Rules};
 use hotcell_linux::seccomp::{self, Arch, FilterOptions, Network};
 use hotcell_linux::{CellSpec, Namespaces, Owner, Tree, TreeOptions};
+
+use rustix::fs::{Mode, OFlags};
 
 use super::probe::Machine;
 use super::{limits, protect, view};
@@ -23,7 +27,8 @@ const BYTES_PER_FILE: u64 = 4096;
 #[derive(Debug)]
 pub(super) struct LoweredOverlay {
     pub(super) place: PathBuf,
-    pub(super) source: PathBuf,
+    /// The tree itself, whatever its path leads to later.
+    pub(super) lower: OwnedFd,
     pub(super) owner: Owner,
 }
 
@@ -113,6 +118,13 @@ impl Lowering<'_> {
         let id_mapped = self.machine.findings.privileged
             && self.machine.uses_user_namespace()
             && !self.not_mapped.contains(&source);
+        if rule.access == Access::Write && self.machine.findings.privileged && !id_mapped {
+            return Err(bad_path(
+                &rule.path,
+                "its owner cannot be shown as the box's user here, so nothing could be written",
+                "run Hotcell as the owner of the tree, or use an overlay",
+            ));
+        }
         let options = TreeOptions { read_only: rule.access != Access::Write, devices: false, no_exec: false, id_mapped };
         let tree = Tree::from_metadata(&source, &metadata, options);
         if rule.access == Access::Read {
@@ -131,8 +143,9 @@ impl Lowering<'_> {
             for (path, mode) in [(&lower, 0o700), (&upper, tree.mode()), (&work, 0o700)] {
                 self.lowered.spec.directory(path, mode);
             }
+            let pinned = pin(&source, &metadata).map_err(missing)?;
             self.lowered.spec.overlay(tree, &rule.path, &lower, &upper, &work);
-            self.lowered.overlays.push(LoweredOverlay { place: rule.path.clone(), source, owner });
+            self.lowered.overlays.push(LoweredOverlay { place: rule.path.clone(), lower: pinned, owner });
         } else {
             self.lowered.spec.attach(tree, &rule.path);
         }
@@ -222,6 +235,17 @@ impl Lowering<'_> {
         }
         self.lowered
     }
+}
+
+/// Opens the directory that was looked at, and no other that has taken its place since.
+fn pin(path: &Path, seen: &fs::Metadata) -> std::io::Result<OwnedFd> {
+    let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    let directory = rustix::fs::open(path, flags, Mode::empty())?;
+    let opened = rustix::fs::fstat(&directory)?;
+    if (opened.st_dev, opened.st_ino) != (seen.dev(), seen.ino()) {
+        return Err(std::io::ErrorKind::StaleNetworkFileHandle.into());
+    }
+    Ok(directory)
 }
 
 pub(super) fn bad_path(path: &Path, reason: &str, hint: &str) -> CreateError {

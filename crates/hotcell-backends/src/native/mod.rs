@@ -157,7 +157,15 @@ impl SandboxBackend for NativeBackend {
             match self.spawner.create(&lowered.spec).await {
                 Ok(cell) => {
                     let id = self.next_id()?;
-                    return Ok(Box::new(NativeSandbox::new(id, cell, plan, lowered, &self.machine)));
+                    let sandbox = NativeSandbox::new(id, cell, plan, lowered.overlays, &self.machine);
+                    return match sandbox {
+                        Ok(sandbox) => Ok(Box::new(sandbox)),
+                        Err(error) => Err(CreateError::Setup {
+                            step: "keeping the changes of an overlay".into(),
+                            reason: error.to_string(),
+                            hint: "this process may have too many open files: `ulimit -n`".into(),
+                        }),
+                    };
                 }
                 Err(hotcell_linux::CreateError::Step { tree: Some(tree), source, .. })
                     if source.raw_os_error() == Some(INVALID) && lowered.may_show_unmapped(&tree) =>

@@ -1,8 +1,8 @@
 //! A live native box.
 
 use std::collections::BTreeMap;
+use std::io;
 use std::os::fd::OwnedFd;
-use std::path::Path;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::SystemTime;
@@ -21,7 +21,7 @@ use tokio::sync::Notify;
 use tokio::task::JoinHandle;
 
 use super::files::NativeFiles;
-use super::lower::Lowered;
+use super::lower::LoweredOverlay;
 use super::output::Meter;
 use super::probe::Machine;
 use super::process::{NativeProcess, Parts};
@@ -102,13 +102,19 @@ pub(super) struct NativeSandbox {
 }
 
 impl NativeSandbox {
-    pub(super) fn new(id: SandboxId, mut cell: Cell, plan: &Plan, lowered: Lowered, machine: &Machine) -> Self {
+    pub(super) fn new(
+        id: SandboxId,
+        mut cell: Cell,
+        plan: &Plan,
+        overlays: Vec<LoweredOverlay>,
+        machine: &Machine,
+    ) -> io::Result<Self> {
         let refused = Arc::new(Refused::default());
         let listener = cell.take_listener().and_then(|listener| listen(listener, Arc::clone(&refused)));
         let running = Arc::new(AtomicUsize::new(0));
         let cell = Arc::new(cell);
-        let workspace = workspace(&cell, plan, &lowered, machine, &running);
-        Self {
+        let workspace = workspace(&cell, plan, overlays, machine, &running)?;
+        Ok(Self {
             id,
             files: NativeFiles::new(Arc::clone(&cell)),
             workspace,
@@ -122,7 +128,7 @@ impl NativeSandbox {
                 counters: Mutex::default(),
             }),
             listener,
-        }
+        })
     }
 
     fn launch(&self, config: &SpawnConfig) -> Result<Launch, SpawnError> {
@@ -168,32 +174,22 @@ fn listen(listener: OwnedFd, refused: Arc<Refused>) -> Option<JoinHandle<()>> {
 }
 
 fn workspace(
-    cell: &Arc<Cell>,
+    cell: &Cell,
     plan: &Plan,
-    lowered: &Lowered,
+    overlays: Vec<LoweredOverlay>,
     machine: &Machine,
     running: &Arc<AtomicUsize>,
-) -> Option<NativeWorkspace> {
-    let mut overlays = Vec::new();
-    for (overlay, upper) in lowered.overlays.iter().zip(cell.uppers()) {
-        let caller = machine.findings.privileged.then_some((overlay.owner.uid, overlay.owner.gid));
-        overlays.push(OverlayTree {
-            place: overlay.place.clone(),
-            lower: pin(&overlay.source)?,
-            upper: upper.try_clone().ok()?,
-            caller,
-        });
-    }
+) -> io::Result<Option<NativeWorkspace>> {
     if overlays.is_empty() {
-        return None;
+        return Ok(None);
+    }
+    let mut trees = Vec::new();
+    for (overlay, upper) in overlays.into_iter().zip(cell.uppers()) {
+        let caller = machine.findings.privileged.then_some((overlay.owner.uid, overlay.owner.gid));
+        trees.push(OverlayTree { place: overlay.place, lower: overlay.lower, upper: upper.try_clone()?, caller });
     }
     let filesystem = plan.policy.filesystem.clone();
-    Some(NativeWorkspace::new(overlays, filesystem, SystemTime::now(), Arc::clone(running)))
-}
-
-fn pin(path: &Path) -> Option<OwnedFd> {
-    use rustix::fs::{Mode, OFlags, open};
-    open(path, OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty()).ok()
+    Ok(Some(NativeWorkspace::new(trees, filesystem, SystemTime::now(), Arc::clone(running))))
 }
 
 #[async_trait]
@@ -208,6 +204,9 @@ impl Sandbox for NativeSandbox {
 
     async fn spawn(&self, config: SpawnConfig) -> Result<Box<dyn SandboxedProcess>, SpawnError> {
         config.check()?;
+        if self.workspace.as_ref().is_some_and(NativeWorkspace::is_discarded) {
+            return Err(SpawnError::Lost { reason: "its workspace was discarded".into() });
+        }
         let launch = self.launch(&config)?;
         let running = self.shared.cell.launch(launch).await.map_err(spawn_error)?;
         let limits = &self.shared.plan.policy.limits;

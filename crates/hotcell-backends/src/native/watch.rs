@@ -99,7 +99,8 @@ impl Watch {
         let limits = &self.shared.plan.policy.limits;
         let memory = limits.memory.value.filter(|_| approximated(Control::Memory));
         let cpu_time = limits.cpu_time.value.filter(|_| approximated(Control::CpuTime));
-        if memory.is_none() && cpu_time.is_none() {
+        let processes = limits.processes.value.filter(|_| approximated(Control::ProcessCount));
+        if memory.is_none() && cpu_time.is_none() && processes.is_none() {
             return std::future::pending().await;
         }
         loop {
@@ -109,6 +110,9 @@ impl Watch {
             let stored = self.shared.cell.storage().map_or(0, |storage| storage.used);
             if memory.is_some_and(|most| sample.memory_kib * 1024 + stored > most) {
                 return Status::OutOfMemory;
+            }
+            if processes.is_some_and(|most| sample.tasks > most) {
+                return Status::Processes;
             }
             let used = Duration::from_millis(sample.ticks * 1000 / probe::ticks_per_second());
             if cpu_time.is_some_and(|most| used.saturating_sub(before.cpu) >= most) {

@@ -9,7 +9,7 @@ use serde::Serialize;
 use super::block_on;
 use crate::arguments::DoctorArguments;
 use crate::failure::Failure;
-use crate::{exit, json, output, table};
+use crate::{exit, json, output};
 
 /// Marks for good, limited and missing.
 struct Marks([&'static str; 3]);
@@ -99,12 +99,12 @@ fn as_text(diagnosis: &Diagnosis, verdict: &Verdict, marks: &Marks) -> String {
         }
     }
     for capabilities in &diagnosis.capabilities {
-        text.push_str(&format!(
-            "\nWhat a {} box (isolation {}) holds here:\n",
-            capabilities.kind, capabilities.isolation
-        ));
-        text.push_str(&held(capabilities, marks));
-        capabilities.notes.iter().for_each(|note| text.push_str(&format!("  {note}\n")));
+        let rest = not_held_in_full(capabilities);
+        if !rest.is_empty() {
+            let kind = capabilities.kind;
+            text.push_str(&format!("\nNot held in full by a {kind} box here: {}.\n", rest.join(", ")));
+        }
+        capabilities.notes.iter().for_each(|note| text.push_str(&format!("{note}\n")));
     }
     match &verdict.why_not {
         None => text.push_str("\nA box with the default policy can be made here.\n"),
@@ -113,21 +113,11 @@ fn as_text(diagnosis: &Diagnosis, verdict: &Verdict, marks: &Marks) -> String {
     text
 }
 
-fn held(capabilities: &Capabilities, marks: &Marks) -> String {
-    let rows: Vec<[String; 3]> = capabilities
-        .controls
-        .iter()
-        .map(|(control, capability)| {
-            let (state, detail) = match capability {
-                Capability::Enforced { by } => (State::Good, by.clone()),
-                Capability::Approximated { by, how } => (State::Limited, format!("approximated by {by}: {how}")),
-                Capability::Unsupported { why, hint } => (State::Missing, format!("{why}; {hint}")),
-                other => (State::Missing, other.to_string()),
-            };
-            [marks.0[position(state)].to_owned(), control.to_string(), detail]
-        })
-        .collect();
-    table::aligned("  ", &rows)
+/// The controls that a policy may ask for in vain; the refusal says why and what would help.
+fn not_held_in_full(capabilities: &Capabilities) -> Vec<String> {
+    let controls = capabilities.controls.iter();
+    let rest = controls.filter(|(_, capability)| !matches!(capability, Capability::Enforced { .. }));
+    rest.map(|(control, capability)| format!("{control} ({})", capability.level())).collect()
 }
 
 fn position(state: State) -> usize {

@@ -9,7 +9,7 @@ use super::FilesError;
 
 /// Access to the files as the code in the box sees them.
 ///
-/// Paths are absolute paths inside the box. They are opened from inside it, or beneath a pinned descriptor, with the
+/// Paths are inside the box; relative ones start at the home of its user. They are opened from inside it, or beneath a pinned descriptor, with the
 /// rights of the code in it: a link that the guest planted leads where it would lead the guest, and nowhere else.
 /// Calls may come from any task at any time while the box lives.
 #[async_trait]

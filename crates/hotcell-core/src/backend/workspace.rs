@@ -10,7 +10,8 @@ use super::{FileKind, WorkspaceError};
 /// The changes in the overlay trees of a box.
 ///
 /// Call these when no command runs: [`WorkspaceError::Busy`] otherwise, because the answer would be out of date before
-/// it is given. After `commit` or `discard` the overlays are empty and the box can be used again.
+/// it is given. After `commit` the box can be used again and nothing differs; `discard` gives up the changes and with them
+/// the box, in which nothing more can be started.
 #[async_trait]
 pub trait Workspace: Send + Sync {
     /// What was added, changed and deleted, sorted by path; a directory comes before what is in it.

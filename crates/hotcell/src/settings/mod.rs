@@ -98,7 +98,9 @@ impl Settings {
 
         let own = match named_policy_file(request)? {
             Some(file) => Some(file::read_named(&file)?),
-            None => locate::user_file(request, home.as_deref()).map(|file| file::read_own(&file)).transpose()?.flatten(),
+            None => {
+                locate::user_file(request, home.as_deref()).map(|file| file::read_own(&file)).transpose()?.flatten()
+            }
         };
         let project = match locate::project_file(&cwd, home.as_deref())? {
             Some(file) => Some(file::read_project(&file, &cwd)?)
@@ -157,4 +159,3 @@ fn start_in_view(policy: &mut Policy, cwd: &Path, not_shown_by_default: bool) ->
     }
     Ok(())
 }
-

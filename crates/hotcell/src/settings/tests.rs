@@ -116,7 +116,7 @@ fn a_project_file_can_only_tighten_unless_it_is_named() {
     let mut request = place.request("project");
     assert!(place.error(&request).starts_with("hotcell.toml:2: a project file can only tighten"));
     request.policy_file = Some("hotcell.toml".into());
-    assert_eq!(Settings::load(&request).unwrap().sources, [file.clone()]);
+    assert_eq!(Settings::load(&request).unwrap().sources, std::slice::from_ref(&file));
     // Another file does not switch the project's off.
     request.policy_file = Some(place.write("mine.toml", ""));
     assert!(place.error(&request).contains("can only tighten"));
@@ -180,10 +180,7 @@ fn a_missing_path_is_named_and_a_missing_denied_one_is_fine() {
     assert_eq!(files.access(&place.path("project/sub/secrets/key")), Access::Deny);
     assert_eq!(files.access(&place.path("home/x")), Access::Read);
     flag(&mut request, "filesystem.write", "--write", "nope");
-    assert_eq!(
-        place.error(&request),
-        "--write: `@/project/nope` does not exist; make it first, or name another path"
-    );
+    assert_eq!(place.error(&request), "--write: `@/project/nope` does not exist; make it first, or name another path");
 }
 
 #[test]

@@ -91,12 +91,7 @@ impl<'a> Apply<'a> {
         work: impl FnOnce(&mut Self, &OwnedFd, &OsStr) -> Result<(), Wrong>,
     ) -> Result<(), WorkspaceError> {
         let path = &difference.change.path;
-        self.try_attempt(difference, work).map_err(|(operation, source)| match failed(operation, path, source) {
-            WorkspaceError::Failed { operation, path, source, .. } => {
-                WorkspaceError::Failed { operation, path, applied: self.applied, source }
-            }
-            other => other,
-        })
+        self.try_attempt(difference, work).map_err(|(operation, source)| failed(operation, path, self.applied, source))
     }
 
     fn try_attempt(
@@ -112,15 +107,18 @@ impl<'a> Apply<'a> {
         let parent = beneath::open_place(&tree.lower, above).map_err(wrong("reach"))?;
         let above_before = beneath::look_at(&parent).map_err(wrong("reach"))?;
         let was_ours = self.baseline.holds(&above_path, &above_before);
-        work(self, &parent, name)?;
+        let done = work(self, &parent, name);
+        // Also after a failure: the next commit must not take half of this one for somebody else's change.
         if was_ours {
             let above_after = beneath::look_at(&parent).map_err(wrong("look at"))?;
             self.baseline.record(&above_path, &above_after);
         }
-        if let Some(after) = beneath::look(&parent, name).map_err(wrong("look at"))? {
+        if done.is_ok()
+            && let Some(after) = beneath::look(&parent, name).map_err(wrong("look at"))?
+        {
             self.baseline.record(&difference.change.path, &after);
         }
-        Ok(())
+        done
     }
 
     fn tree(&self, difference: &Difference) -> Result<&'a OverlayTree, Wrong> {

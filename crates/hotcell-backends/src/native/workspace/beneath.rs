@@ -69,7 +69,8 @@ impl Seen {
 
     /// A character device with the number zero: how an overlay marks that something is deleted.
     pub(super) fn is_whiteout(&self) -> bool {
-        FileType::from_raw_mode(self.special.0) == FileType::CharacterDevice && (self.special.1, self.special.2) == (0, 0)
+        FileType::from_raw_mode(self.special.0) == FileType::CharacterDevice
+            && (self.special.1, self.special.2) == (0, 0)
     }
 
     /// Whether it is the same file, whatever happened to it.

@@ -61,15 +61,22 @@ pub(super) fn permission(differences: &[Difference], policy: &FilesystemPolicy) 
 /// Refuses what is known not to work, so that it does not fail in the middle.
 pub(super) fn feasibility(differences: &[Difference], trees: &[OverlayTree]) -> Result<(), WorkspaceError> {
     for Difference { tree, change, before, .. } in differences {
+        let Some(tree) = trees.get(*tree) else { continue };
+        let denied = |reason| io::Error::new(io::ErrorKind::PermissionDenied, reason);
         if change.size.is_some_and(|size| size > FILE_MAX) {
             let reason = format!("it claims to be larger than {FILE_MAX} bytes");
-            return Err(failed("copy", &change.path, io::Error::other(reason)));
+            return Err(failed("copy", &change.path, 0, io::Error::other(reason)));
         }
-        let foreign = before.is_some_and(|before| trees.get(*tree).is_some_and(|tree| tree.is_foreign(&before)));
-        if foreign && change.kind == ChangeKind::Mode && change.file == FileKind::Directory {
-            let reason = "it belongs to somebody else than the tree";
-            let source = io::Error::new(io::ErrorKind::PermissionDenied, reason);
-            return Err(failed("change the mode of", &change.path, source));
+        let is_copied = change.file == FileKind::File && matches!(change.kind, ChangeKind::Added | ChangeKind::Changed);
+        // Without a caller to give files to, this is an ordinary user, who cannot read everything.
+        if is_copied && tree.caller.is_none() && change.mode_after.is_some_and(|mode| mode & 0o400 == 0) {
+            let source = denied("its owner may not read it; make it readable in the box");
+            return Err(failed("copy", &change.path, 0, source));
+        }
+        let is_foreign = before.is_some_and(|before| tree.is_foreign(&before));
+        if is_foreign && change.kind == ChangeKind::Mode && change.file == FileKind::Directory {
+            let source = denied("it belongs to somebody else than the tree");
+            return Err(failed("change the mode of", &change.path, 0, source));
         }
     }
     Ok(())

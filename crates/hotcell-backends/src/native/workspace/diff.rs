@@ -70,7 +70,7 @@ struct Place<'a> {
 
 impl Place<'_> {
     fn failed(&self, operation: &str, relative: &Path, source: io::Error) -> WorkspaceError {
-        failed(operation, &self.tree.path_of(relative), source)
+        failed(operation, &self.tree.path_of(relative), 0, source)
     }
 }
 
@@ -94,9 +94,8 @@ impl Walk {
             Err(error) => return Err(wrong(error)),
         };
         let lower = if at.has_lower {
-            Some(beneath::open_directory(&place.tree.lower, &at.relative).map_err(|source| {
-                place.failed("read", &at.relative, source)
-            })?)
+            let opened = beneath::open_place(&place.tree.lower, &at.relative);
+            Some(opened.map_err(|source| place.failed("reach", &at.relative, source))?)
         } else {
             None
         };
@@ -127,24 +126,21 @@ impl Walk {
                 self.changed(place, relative, kind, after, before)?;
             }
         }
-        if cover == Cover::Opaque && let Some(lower) = lower {
-            self.covered(place, &at.relative, &lower, &named)?;
+        if cover == Cover::Opaque && at.has_lower {
+            self.covered(place, &at.relative, &named)?;
         }
         Ok(())
     }
 
     /// Everything that an opaque directory hides.
-    fn covered(
-        &mut self,
-        place: &Place<'_>,
-        at: &Path,
-        lower: &OwnedFd,
-        named: &HashSet<OsString>,
-    ) -> Result<(), WorkspaceError> {
+    fn covered(&mut self, place: &Place<'_>, at: &Path, named: &HashSet<OsString>) -> Result<(), WorkspaceError> {
         let wrong = |source| place.failed("read", at, source);
-        for name in beneath::names(lower).map_err(wrong)? {
+        let lower = beneath::open_directory(&place.tree.lower, at).map_err(wrong)?;
+        for name in beneath::names(&lower).map_err(wrong)? {
             let name = name.map_err(wrong)?;
-            if !named.contains(&name) && let Some(before) = beneath::look(lower, &name).map_err(wrong)? {
+            if !named.contains(&name)
+                && let Some(before) = beneath::look(&lower, &name).map_err(wrong)?
+            {
                 self.deleted(place, at.join(name), before)?;
             }
         }
@@ -230,8 +226,9 @@ impl Walk {
         self.entries += 1;
         self.path_bytes += place.tree.place.as_os_str().len() + relative.as_os_str().len();
         if self.entries > ENTRIES_MAX || self.path_bytes > PATH_BYTES_MAX {
-            let reason = format!("there are too many: more than {ENTRIES_MAX} entries or {PATH_BYTES_MAX} bytes of paths");
-            return Err(failed("list the changes in", &place.tree.place, io::Error::other(reason)));
+            let reason =
+                format!("there are too many: more than {ENTRIES_MAX} entries or {PATH_BYTES_MAX} bytes of paths");
+            return Err(failed("list the changes in", &place.tree.place, 0, io::Error::other(reason)));
         }
         Ok(())
     }
@@ -271,9 +268,9 @@ fn compare(
 }
 
 fn has_same_content(upper: &OwnedFd, lower: &OwnedFd, name: &OsStr, size: u64) -> io::Result<bool> {
-    let (above, _) = beneath::open_file(upper, Path::new(name))?;
-    match beneath::open_file(lower, Path::new(name)) {
-        Ok((below, _)) => content::is_same(&above, &below, size),
+    let open = |directory| beneath::open_file(directory, Path::new(name));
+    match open(upper).and_then(|(above, _)| Ok((above, open(lower)?.0))) {
+        Ok((above, below)) => content::is_same(&above, &below, size),
         // It cannot be shown to be the same.
         Err(error) if error.kind() == io::ErrorKind::PermissionDenied => Ok(false),
         Err(error) => Err(error),

@@ -90,7 +90,7 @@ enum State {
 }
 
 impl NativeWorkspace {
-    /// A workspace of these trees. `created` is a moment before the box was made: what the host changes after it is a
+    /// A workspace of these trees. `created` is a moment before the first command: what the host changes after it is a
     /// conflict. `running` counts the commands that run in the box.
     pub(crate) fn new(
         overlays: Vec<OverlayTree>,
@@ -192,7 +192,7 @@ fn changes(differences: Vec<diff::Difference>) -> Vec<Change> {
     differences.into_iter().map(|difference| difference.change).collect()
 }
 
-/// A failure before anything was applied.
-fn failed(operation: &str, path: &Path, source: io::Error) -> WorkspaceError {
-    WorkspaceError::Failed { operation: operation.to_owned(), path: path.to_owned(), applied: 0, source }
+/// A failure after `applied` changes were applied.
+fn failed(operation: &str, path: &Path, applied: usize, source: io::Error) -> WorkspaceError {
+    WorkspaceError::Failed { operation: operation.to_owned(), path: path.to_owned(), applied, source }
 }

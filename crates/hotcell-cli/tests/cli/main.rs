@@ -1,0 +1,17 @@
+//! The built `hotcell` command, seen from outside. Everything here passes as root and as an ordinary user: where this
+//! machine cannot hold a limit, the expected result is the refusal that says so.
+
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "tests assert by panicking")]
+
+mod exit_codes;
+mod json;
+mod leftovers;
+mod limits;
+mod other_commands;
+mod place;
+mod plan;
+mod settings;
+mod signals;
+mod streams;
+mod terminal;
+mod usage;

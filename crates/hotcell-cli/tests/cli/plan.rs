@@ -1,0 +1,75 @@
+//! `hotcell plan`: what would be enforced.
+
+use super::place::Place;
+
+/// Control and request of every line; what holds it differs between machines.
+fn requests(place: &Place, text: &str) -> String {
+    let mut shown = String::new();
+    for line in text.lines().skip_while(|line| !line.trim_start().starts_with("control")) {
+        let columns: Vec<&str> = line.trim().split("  ").filter(|column| !column.is_empty()).collect();
+        let [control, requested, held_by] = columns[..] else { panic!("{line}") };
+        assert!(!held_by.trim().is_empty());
+        shown.push_str(&format!("{} | {}\n", control.trim(), requested.trim()));
+    }
+    shown.replace(place.project().to_str().unwrap(), "@")
+}
+
+#[test]
+fn the_default_plan() {
+    let place = Place::new();
+    if !place.has_boxes("the_default_plan") {
+        return;
+    }
+    let ran = place.hotcell(&["plan"]);
+    assert!(ran.text().starts_with("native box, isolation process\n"), "{}", ran.text());
+    let expected = "\
+control | requested
+filesystem-view | 1 host path
+read-only | system directories, @
+network | no network
+environment | 6 passed, 0 set, the rest scrubbed
+syscalls | dangerous system calls refused
+privileges | no privileges, none to gain
+process-isolation | own processes only, all ended with the box
+memory | at most 1 GiB
+cpu-time | at most 300 s
+processes | at most 256
+open-files | at most 1024
+disk | at most 512 MiB
+output | at most 256 MiB
+timeout | at most 300 s
+";
+    assert_eq!(requests(&place, ran.text()), expected);
+}
+
+#[test]
+fn flags_and_files_change_the_plan() {
+    let place = Place::new();
+    if !place.has_boxes("flags_and_files_change_the_plan") {
+        return;
+    }
+    let file = place.file("hotcell.toml", "[limits]\noutput = \"2m\"\n");
+    let ran = place.hotcell(&["plan", "--timeout", "10s", "--net", "open", "--tty", "--env", "A=b"]);
+    let shown = requests(&place, ran.text());
+    for line in
+        ["timeout | at most 10 s", "open-network | the host's network", "tty | a terminal", "output | at most 2 MiB"]
+    {
+        assert!(shown.contains(line), "{shown}");
+    }
+    assert!(ran.text().contains(&format!("policy from {}\n", file.display())), "{}", ran.text());
+    let object = place.hotcell(&["plan", "--json", "--env", "TOKEN=secret"]).json();
+    assert_eq!((object["backend"].as_str(), object["isolation"].as_str()), (Some("native"), Some("process")));
+    assert!(object["enforcement"].as_array().unwrap().len() > 10);
+    assert_eq!(object["sources"][0], file.to_str().unwrap());
+    // A variable's value may be a secret.
+    assert!(!object.to_string().contains("secret"));
+}
+
+#[test]
+fn a_refusal_names_every_rule() {
+    let place = Place::new();
+    place.hotcell(&["plan", "--isolation", "microvm"]).assert_refused(&["isolation (microvm", "what would:"]);
+    place.hotcell(&["plan", "--runtime", "docker"]).assert_refused(&["the docker backend", "hint: "]);
+    let ran = place.hotcell(&["plan", "--json", "--isolation", "microvm"]);
+    assert_eq!((ran.code, ran.json()["error"]["kind"].as_str()), (125, Some("refused")));
+}

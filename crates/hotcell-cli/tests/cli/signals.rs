@@ -1,0 +1,54 @@
+//! Signals to `hotcell` are for the command.
+
+use std::io::{BufRead, BufReader};
+use std::process::{Child, Command, Stdio};
+
+use super::place::Place;
+
+/// Starts a script that prints a line when it is ready.
+fn start(place: &Place, script: &str) -> (Child, BufReader<std::process::ChildStdout>) {
+    let mut child =
+        place.command(&["run", "sh", "-c", script]).stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap();
+    let mut stdout = BufReader::new(child.stdout.take().unwrap());
+    let mut line = String::new();
+    stdout.read_line(&mut line).unwrap();
+    assert_eq!(line, "ready\n");
+    (child, stdout)
+}
+
+fn send(signal: &str, child: &Child) {
+    let sent = Command::new("sh").args(["-c", &format!("kill -{signal} {}", child.id())]).status().unwrap();
+    assert!(sent.success());
+}
+
+#[test]
+fn a_signal_is_passed_on() {
+    let place = Place::new();
+    if !place.has_boxes("a_signal_is_passed_on") {
+        return;
+    }
+    for signal in ["TERM", "INT"] {
+        let script = format!("trap 'echo caught; exit 9' {signal}; echo ready; while :; do sleep 0.05; done");
+        let (mut child, mut stdout) = start(&place, &script);
+        send(signal, &child);
+        let mut line = String::new();
+        stdout.read_line(&mut line).unwrap();
+        assert_eq!((line.as_str(), child.wait().unwrap().code()), ("caught\n", Some(9)), "{signal}");
+    }
+}
+
+#[test]
+fn whoever_asks_twice_means_it() {
+    let place = Place::new();
+    if !place.has_boxes("whoever_asks_twice_means_it") {
+        return;
+    }
+    let script = "trap 'echo ignored' INT; echo ready; while :; do sleep 0.05; done";
+    let (mut child, mut stdout) = start(&place, script);
+    send("INT", &child);
+    let mut line = String::new();
+    stdout.read_line(&mut line).unwrap();
+    assert_eq!(line, "ignored\n");
+    send("INT", &child);
+    assert_eq!(child.wait().unwrap().code(), Some(130));
+}
