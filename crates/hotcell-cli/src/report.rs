@@ -191,12 +191,12 @@ pub(crate) fn summary(outcome: &Outcome) -> String {
         used.push(format!("CPU {} ms user, {} ms system", user.as_millis(), system.as_millis()));
     }
     used.extend(usage.peak_memory.map(|bytes| format!("peak memory {} KiB", bytes >> 10)));
-    used.extend(usage.processes.map(|count| format!("at most {count} processes")));
+    used.extend(usage.processes.map(|count| format!("peak processes {count}")));
     used.extend(usage.bytes_written.map(|bytes| format!("{bytes} bytes written")));
     let mut text = format!("{}; {}", outcome.status, used.join(", "));
     for violation in &outcome.violations {
         let Violation { control, what, count, vouched_by, .. } = violation;
-        text.push_str(&format!("\n  denied by {control}: {what}, {count} times (seen by {vouched_by})"));
+        text.push_str(&format!("\n  denied by {control}: {what}, {count}× (seen by {vouched_by})"));
     }
     for unseen in &outcome.visibility.unseen {
         text.push_str(&format!("\n  not visible here: {unseen}"));

@@ -15,7 +15,7 @@ pub struct Findings {
     pub kernel: String,
     /// The user that this process acts as.
     pub user: u32,
-    /// Root with the capability to mount on the host.
+    /// Root with the capability to mount on the host and to act as any user of it.
     pub privileged: bool,
     /// The version of Landlock; zero for none.
     pub landlock: Abi,
@@ -43,7 +43,7 @@ impl Findings {
 pub fn look() -> Findings {
     let release = fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default();
     let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
-    let privileged = effective_user() == 0 && has_capability(&status, CAP_SYS_ADMIN);
+    let privileged = effective_user() == 0 && has_capability(&status, CAP_SYS_ADMIN) && maps_every_user();
     Findings {
         kernel: release.trim().to_owned(),
         user: effective_user(),
@@ -64,6 +64,15 @@ const CAP_SYS_ADMIN: u32 = 21;
 pub fn effective_user() -> u32 {
     // SAFETY: no memory is involved.
     unsafe { libc::geteuid() }
+}
+
+/// Whether this process may give boxes users of their own: root in a user namespace has only those that it was given.
+fn maps_every_user() -> bool {
+    const ALL: u64 = 4_294_967_295;
+    fs::read_to_string("/proc/self/uid_map").is_ok_and(|map| {
+        let mut numbers = map.split_whitespace().map(|word| word.parse::<u64>().unwrap_or(0));
+        (numbers.next(), numbers.next(), numbers.next()) == (Some(0), Some(0), Some(ALL))
+    })
 }
 
 fn has_capability(status: &str, number: u32) -> bool {

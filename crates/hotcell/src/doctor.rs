@@ -51,6 +51,7 @@ pub async fn examine() -> Diagnosis {
 mod linux {
     use hotcell_backends::native::{Machine, NativeBackend, UserNamespace};
     use hotcell_backends::registry::StartOptions;
+    use hotcell_backends::native::Controller;
     use hotcell_core::capability::{Capability, Control};
 
     use super::{Diagnosis, Finding, State};
@@ -78,6 +79,10 @@ mod linux {
             (Control::Memory, "memory limit"), (Control::CpuTime, "CPU time limit"), (Control::Cpus, "CPU share"),
             (Control::ProcessCount, "process limit"), (Control::Disk, "disk limit"), (Control::Overlay, "overlay workspaces"),
         ] {
+            if matches!(machine.user_namespace, UserNamespace::Missing(_)) {
+                // Said once is enough.
+                break;
+            }
             findings.push(capability(name, &backend.capabilities().of(control)));
         }
         let user = match machine.findings.privileged {
@@ -132,21 +137,21 @@ mod linux {
     }
 
     fn cgroups(machine: &Machine) -> Finding {
-        let problems: Vec<&str> = machine.cgroups.problems().collect();
+        let problem = machine.cgroups.problem_of(Controller::Memory).unwrap_or("no controller is available");
         match machine.cgroups.kind() {
             Some(version) => finding("cgroups", State::Good, format!("{version} is used"), None),
             None => finding(
                 "cgroups",
                 State::Missing,
-                "none can be used: memory and CPU time can only be approximated",
-                (!problems.is_empty()).then(|| problems.join("; ")),
+                format!("none can be used, so memory and CPU time can only be approximated: {problem}"),
+                machine.cgroups.advice().map(str::to_owned),
             ),
         }
     }
 
     fn capability(name: &str, capability: &Capability) -> Finding {
         match capability {
-            Capability::Approximated { by, how } => finding(name, State::Limited, format!("approximated by {by}"), Some(how.clone())),
+            Capability::Approximated { by, how } => finding(name, State::Limited, format!("approximated by {by}: {how}"), None),
             Capability::Unsupported { why, hint } => finding(name, State::Missing, why.clone(), Some(hint.clone())),
             other => finding(name, State::Good, other.to_string(), None),
         }

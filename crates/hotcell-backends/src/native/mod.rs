@@ -30,6 +30,7 @@ use hotcell_core::runtime::{Isolation, RuntimeKind};
 use hotcell_linux::cgroup::Layout;
 use hotcell_linux::{Namespaces, Owner, Spawner, SpawnerOptions};
 
+pub use hotcell_linux::cgroup::Controller;
 pub use probe::{Machine, UserNamespace};
 use sandbox::NativeSandbox;
 

@@ -71,7 +71,9 @@ pub(super) fn capabilities(machine: &Machine) -> Capabilities {
 }
 
 fn capability(machine: &Machine, control: Control) -> Capability {
-    if let UserNamespace::Missing(why) = &machine.user_namespace {
+    if let UserNamespace::Missing(why) = &machine.user_namespace
+        && needs_namespaces(control)
+    {
         return Capability::unsupported(why, "change that, run as root, or choose another runtime");
     }
     match control {
@@ -107,6 +109,24 @@ fn capability(machine: &Machine, control: Control) -> Capability {
             "choose another runtime",
         ),
     }
+}
+
+/// What is held by namespaces, and so by nothing where none can be made.
+fn needs_namespaces(control: Control) -> bool {
+    matches!(
+        control,
+        Control::FilesystemView
+            | Control::ReadOnly
+            | Control::Overlay
+            | Control::DenyPaths
+            | Control::ProtectedPaths
+            | Control::Network
+            | Control::Privileges
+            | Control::ProcessIsolation
+            | Control::Disk
+            | Control::Tty
+            | Control::User
+    )
 }
 
 fn with_landlock(machine: &Machine, mechanism: &str) -> String {

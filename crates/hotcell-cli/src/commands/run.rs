@@ -63,7 +63,7 @@ async fn in_engine(job: Job, report: Option<&mut ReportFile>) -> Result<u8, Fail
     let (engine, settings) = prepare(flags, defaults, policy_file).await?;
     let policy = settings.policy;
     // A file may allow a terminal for all commands; that is no reason to put one between two pipes.
-    let tty = policy.process.tty && (tty || (io::stdin().is_terminal() && io::stdout().is_terminal()));
+    let tty = policy.process.tty && (tty || (!json && io::stdin().is_terminal() && io::stdout().is_terminal()));
     let sink = if json { Sink::capture() } else { Sink::live(tty) };
     let ended = in_box(&engine, &policy, command, tty, verbose, sink).await;
     // Whatever happened, nothing stays behind.

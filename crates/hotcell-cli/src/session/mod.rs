@@ -33,7 +33,7 @@ pub(crate) async fn run(
         Ok(raw_mode) => raw_mode.flatten(),
         Err(error) => {
             // Without it the command would get half of what is typed.
-            finish(command, engine).await?;
+            let _ = command.destroy().await;
             return Err(Failure::new("terminal", format!("could not switch your terminal to raw mode: {error}")));
         }
     };
@@ -52,7 +52,7 @@ async fn finish(command: OneShot, engine: &Engine) -> Result<Outcome, Failure> {
     command.finish().await.map_err(|error| Failure::engine(error, engine.capabilities()))
 }
 
-/// Carries bytes and signals until the command and all its output have ended.
+/// Carries bytes and signals until the command and all its output have ended, or the user insists.
 async fn drive(
     command: &OneShot,
     stdin: Option<Box<dyn ProcessStdin>>,
@@ -82,9 +82,10 @@ async fn drive(
                 Event::Resized => {
                     let _ = command.resize(terminal::size()).await;
                 }
-                // Whoever asks twice means it.
+                // Whoever asks twice means it, also when only a slow reader of the output holds us up.
                 Event::Asked(_) if asked_to_end => {
                     let _ = command.kill().await;
+                    return;
                 }
                 Event::Asked(signal) => {
                     asked_to_end = true;

@@ -65,3 +65,19 @@ fn a_timeout_is_124_and_ends_everything() {
     assert!(started.elapsed() < Duration::from_secs(4), "{:?}", started.elapsed());
     assert!(ran.stderr.contains("hotcell: timed out: the command ran longer than 1 s"), "{}", ran.stderr);
 }
+
+#[test]
+fn very_long_arguments_arrive_or_are_refused() {
+    let place = Place::new();
+    if !place.has_boxes("very_long_arguments_arrive_or_are_refused") {
+        return;
+    }
+    let long = "x".repeat(100_000);
+    let script = ["run", "sh", "-c", "echo $#", "sh"];
+    let ran = place.hotcell(&[&script[..], &[long.as_str(); 15]].concat());
+    if ran.code == 0 {
+        assert_eq!(ran.text(), "15\n");
+    } else {
+        ran.assert_refused(&["too long"]);
+    }
+}

@@ -82,3 +82,11 @@ fn a_disk_limit_on_direct_writes_is_refused_unless_it_is_accepted() {
         assert_eq!(place.hotcell(&[&flags[..], &["--approximate", "disk-direct", "true"]].concat()).code, 0);
     }
 }
+
+#[test]
+fn a_limit_that_nothing_can_start_under_is_refused() {
+    let place = Place::new();
+    if place.can_hold(&["--memory", "4k"]) {
+        place.hotcell(&["run", "--memory", "4k", "echo", "ran"]).assert_refused(&["memory", "4096 bytes"]);
+    }
+}

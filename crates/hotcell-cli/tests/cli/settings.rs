@@ -94,6 +94,7 @@ fn a_home_directory_is_not_shown_by_accident() {
             at(above.as_ref(), &[]).assert_refused(&["is a home directory or above one"]);
         }
     }
+    at("/etc".as_ref(), &[]).assert_refused(&["`/etc` is a directory of the system", "--read DIR"]);
     if place.has_boxes("a_home_directory_is_not_shown_by_accident") {
         assert_eq!(at(&place.home(), &["--read", "."]).text(), "ran\n");
         assert_eq!(at(&place.home(), &["--cwd", "/tmp"]).text(), "ran\n");

@@ -2,6 +2,8 @@
 
 use std::io::{BufRead, BufReader};
 use std::process::{Child, Command, Stdio};
+use std::thread;
+use std::time::Duration;
 
 use super::place::Place;
 
@@ -51,4 +53,20 @@ fn whoever_asks_twice_means_it() {
     assert_eq!(line, "ignored\n");
     send("INT", &child);
     assert_eq!(child.wait().unwrap().code(), Some(130));
+}
+
+#[test]
+fn a_reader_that_does_not_read_cannot_hold_up_who_asks_twice() {
+    let place = Place::new();
+    if !place.has_boxes("a_reader_that_does_not_read_cannot_hold_up_who_asks_twice") {
+        return;
+    }
+    let (mut child, stdout) = start(&place, "echo ready; exec yes");
+    thread::sleep(Duration::from_millis(300));
+    send("TERM", &child);
+    thread::sleep(Duration::from_millis(300));
+    assert!(child.try_wait().unwrap().is_none(), "the output is not written yet");
+    send("TERM", &child);
+    assert_eq!(child.wait().unwrap().code(), Some(143));
+    drop(stdout);
 }

@@ -62,21 +62,36 @@ impl Serialize for Subject {
 
 impl fmt::Display for RefusedRule {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} ({}", self.subject, self.requested)?;
-        match &self.origin {
-            Some(origin) if origin.layer == Layer::Default => f.write_str(", default")?,
-            Some(origin) => write!(f, ", from {origin}")?,
-            None => {}
+        write!(f, "{}: {}\n    what would: {}", Named(self), self.why, self.hint)
+    }
+}
+
+/// A rule by its name, what it asks for, and where it was written.
+struct Named<'a>(&'a RefusedRule);
+
+impl fmt::Display for Named<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} ({}", self.0.subject, self.0.requested)?;
+        match &self.0.origin {
+            Some(origin) if origin.layer == Layer::Default => f.write_str(", default)"),
+            Some(origin) => write!(f, ", from {origin})"),
+            None => f.write_str(")"),
         }
-        write!(f, "): {}\n    what would: {}", self.why, self.hint)
     }
 }
 
 impl fmt::Display for Refusal {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "the {} backend cannot hold this policy here, so nothing was run:", self.kind)?;
-        for rule in &self.rules {
-            write!(f, "\n  {rule}")?;
+        // Rules that fail for the same reason are told together.
+        for rules in self.rules.chunk_by(|a, b| (&a.why, &a.hint) == (&b.why, &b.hint)) {
+            for (index, rule) in rules.iter().enumerate() {
+                if index + 1 < rules.len() {
+                    write!(f, "\n  {},", Named(rule))?;
+                } else {
+                    write!(f, "\n  {rule}")?;
+                }
+            }
         }
         Ok(())
     }

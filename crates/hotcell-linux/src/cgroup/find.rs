@@ -25,16 +25,14 @@ pub(super) fn detect() -> Layout {
     let mut problems = Vec::new();
     match find_v2(&mounts, &own) {
         Ok(base) if base.controllers.contains(&Controller::Memory) || base.controllers.contains(&Controller::Pids) => {
-            return Layout { version: Some(Version::V2), bases: vec![base], problems };
+            return Layout { version: Some(Version::V2), bases: vec![base], problems, advice: None };
         }
         Ok(_) => problems.push((None, "the cgroup v2 hierarchy here has neither the memory nor the pids controller".into())),
         Err(problem) => problems.push((None, problem)),
     }
     let bases = find_v1(&mounts, &own, &mut problems);
-    if bases.is_empty() {
-        return Layout { version: None, bases, problems };
-    }
-    Layout { version: Some(Version::V1), bases, problems }
+    let version = (!bases.is_empty()).then_some(Version::V1);
+    Layout { version, bases, problems, advice: Some(advice(&mounts)) }
 }
 
 fn parse_mounts(text: &str) -> Vec<Mount> {
@@ -82,10 +80,7 @@ fn find_v2(mounts: &[Mount], own: &str) -> Result<Base, String> {
                 }
             }
             Err(error) => {
-                problem = format!(
-                    "no cgroup can be made in {}: {error} (a delegated one would do: `systemd-run --user --scope -p Delegate=yes CMD`)",
-                    candidate.display()
-                );
+                problem = format!("no cgroup can be made in {}: {}", candidate.display(), reason(&error));
             }
         }
     }
@@ -111,13 +106,35 @@ fn find_v1(mounts: &[Mount], own: &str, problems: &mut Vec<(Option<Controller>, 
         match try_base(&mine, vec![controller]) {
             Ok(base) => bases.push(base),
             Err(error) => {
-                let place = mine.display();
-                let advice = format!("no cgroup can be made in {place}: {error} (root can hand one over: `mkdir {place}/mine && chown $USER {place}/mine`, and start this from there)");
-                problems.push((Some(controller), advice));
+                let problem = format!("no cgroup can be made in {}: {}", mine.display(), reason(&error));
+                problems.push((Some(controller), problem));
             }
         }
     }
     bases
+}
+
+/// What the kernel said, without the number.
+fn reason(error: &io::Error) -> String {
+    let text = error.to_string();
+    text.split(" (os error").next().unwrap_or(&text).to_lowercase()
+}
+
+/// The command that gives this process a cgroup of its own, run in the shell from which Hotcell is started.
+fn advice(mounts: &[Mount]) -> String {
+    let v1: Vec<String> = mounts
+        .iter()
+        .filter(|mount| mount.version == Version::V1)
+        .filter(|mount| Controller::ALL.iter().any(|controller| mount.options.iter().any(|option| option == controller.v1_name())))
+        .map(|mount| mount.point.display().to_string())
+        .collect();
+    if v1.is_empty() {
+        return "`systemd-run --user --scope -p Delegate=yes $SHELL` starts a shell with a cgroup of its own".into();
+    }
+    format!(
+        "`sudo sh -c 'for c in {}; do mkdir -p $c/hotcell-user && chown -R '$(id -u)' $c/hotcell-user && echo '$$' > $c/hotcell-user/cgroup.procs; done'` gives this shell a cgroup of its own",
+        v1.join(" ")
+    )
 }
 
 /// A base, if this process may make cgroups there. Whether one really can be made, the spawner's first trial tells.

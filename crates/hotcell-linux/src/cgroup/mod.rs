@@ -75,6 +75,8 @@ pub struct Layout {
     bases: Vec<Base>,
     /// Why there is nothing, or not everything, and what would help; about one controller, or about all.
     problems: Vec<(Option<Controller>, String)>,
+    /// The command that would change it.
+    advice: Option<String>,
 }
 
 impl Layout {
@@ -85,7 +87,7 @@ impl Layout {
 
     /// No cgroups at all.
     pub fn none(reason: &str) -> Self {
-        Self { version: None, bases: Vec::new(), problems: vec![(None, reason.to_owned())] }
+        Self { version: None, bases: Vec::new(), problems: vec![(None, reason.to_owned())], advice: None }
     }
 
     /// The version in use, if any.
@@ -96,6 +98,11 @@ impl Layout {
     /// What stands in the way of more.
     pub fn problems(&self) -> impl Iterator<Item = &str> {
         self.problems.iter().map(|(_, problem)| problem.as_str())
+    }
+
+    /// The command that would give this process a cgroup, where there is one.
+    pub fn advice(&self) -> Option<&str> {
+        self.advice.as_deref()
     }
 
     /// What stands in the way of a controller, as closely as it is known.

@@ -72,11 +72,13 @@ pub enum SettingsError {
         reason: String,
     },
     /// The current directory is one that is not shown by default, and nothing else was named.
-    #[error("`{}` is a home directory or above one, and is not shown to the box unless you say so; \
+    #[error("`{}` is {what}, and is not shown to the box unless you say so; \
         name what the command needs and where it starts, for example --read DIR --cwd DIR", PrintablePath(.cwd))]
     NothingToShow {
         /// The current directory.
         cwd: PathBuf,
+        /// What it is.
+        what: &'static str,
     },
     /// A file, variable or flag is wrong in itself.
     #[error(transparent)]

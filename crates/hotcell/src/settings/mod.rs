@@ -112,9 +112,9 @@ impl Settings {
         let root = project.as_ref().and_then(|read| read.path.parent()).unwrap_or(&cwd).to_owned();
         let from_files = paths::Start { directory: &root, may_leave: false, home: home.as_deref() };
         let from_flags = paths::Start { directory: &cwd, may_leave: true, home: home.as_deref() };
-        let shown_anyway = default_view(&cwd, home.as_deref());
+        let not_shown = view::why_not_shown(&cwd, home.as_deref());
         let mut defaults = request.defaults.clone();
-        defaults.filesystem.read.extend(shown_anyway.clone().into_iter().flat_map(|view| view.filesystem.read));
+        defaults.filesystem.read.extend(default_view(&cwd, home.as_deref()).unwrap_or_default().filesystem.read);
         let layers = Layers {
             defaults,
             user: own.map(|read| from_files.real_paths(read.config)).transpose()?,
@@ -123,7 +123,7 @@ impl Settings {
             flags: from_flags.real_paths(request.flags.clone())?,
         };
         let mut policy = resolve(&layers, &Context { root, home })?;
-        start_in_view(&mut policy, &cwd, shown_anyway.is_none())?;
+        start_in_view(&mut policy, &cwd, not_shown)?;
         Ok(Self { policy, sources })
     }
 }
@@ -143,7 +143,7 @@ fn named_policy_file(request: &Request) -> Result<Option<PathBuf>, SettingsError
 
 /// The command starts where the user is, if the box shows that. From a place that is not shown by default, the user
 /// has to say what to show.
-fn start_in_view(policy: &mut Policy, cwd: &Path, not_shown_by_default: bool) -> Result<(), SettingsError> {
+fn start_in_view(policy: &mut Policy, cwd: &Path, not_shown: Option<&'static str>) -> Result<(), SettingsError> {
     match &policy.process.cwd {
         Some(named) => {
             // A path that the box has of its own, such as /tmp, is left as it was written.
@@ -154,8 +154,11 @@ fn start_in_view(policy: &mut Policy, cwd: &Path, not_shown_by_default: bool) ->
             }
         }
         None if policy.filesystem.access(cwd) > Access::Deny => policy.process.cwd = Some(cwd.to_owned()),
-        None if not_shown_by_default => return Err(SettingsError::NothingToShow { cwd: cwd.to_owned() }),
-        None => {}
+        None => {
+            if let Some(what) = not_shown {
+                return Err(SettingsError::NothingToShow { cwd: cwd.to_owned(), what });
+            }
+        }
     }
     Ok(())
 }

@@ -226,11 +226,11 @@ fn a_denied_current_directory_is_no_place_to_start() {
 }
 
 #[test]
-fn homes_are_known_without_a_home_variable() {
-    for not_shown in ["/", "/home", "/home/somebody", "/root"] {
+fn what_is_not_shown_is_known_without_a_home_variable() {
+    for not_shown in ["/", "/home", "/home/somebody", "/root", "/etc", "/etc/ssl", "/dev/shm", "/var"] {
         assert!(default_view(Path::new(not_shown), None).is_none(), "{not_shown}");
     }
-    for shown in ["/srv", "/home/somebody/project", "/root/project"] {
+    for shown in ["/srv", "/tmp", "/var/www/site", "/home/somebody/project", "/root/project"] {
         assert!(default_view(Path::new(shown), None).is_some(), "{shown}");
     }
 }
