@@ -8,6 +8,7 @@
     reason = "xtask is a program for a terminal, not a library: what it prints is its result"
 )]
 
+mod bench;
 mod lint;
 mod process;
 mod progress;
@@ -43,6 +44,13 @@ const COMMANDS: &[Command] = &[
         usage: "lint",
         summary: "formatting and clippy, warnings are errors",
         run: lint::run,
+    },
+    Command {
+        name: "bench",
+        usage: "bench [--quick] [--rounds N] [--out DIR]",
+        summary: "what a box costs, against plain spawn, the kernel's floor and bubblewrap; \
+                  writes docs/bench, or DIR; with --quick a smoke test",
+        run: bench::run,
     },
     Command {
         name: "help",

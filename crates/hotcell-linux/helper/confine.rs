@@ -26,12 +26,8 @@ pub fn become_user(uid: u32, gid: u32) -> sys::Result<()> {
     crate::setup::stay_bound()
 }
 
-/// Empties every capability set, the bounding set included, and locks the ways back.
-pub fn drop_capabilities() -> sys::Result<()> {
-    // NOROOT, NO_SETUID_FIXUP and NO_CAP_AMBIENT_RAISE set; all four bits locked.
-    const SECURE_BITS: usize = 0xef;
-    sys::prctl(sys::PR_CAP_AMBIENT, sys::PR_CAP_AMBIENT_CLEAR_ALL, 0)?;
-    sys::prctl(sys::PR_SET_SECUREBITS, SECURE_BITS, 0)?;
+/// Empties the bounding set: no execution will ever give a capability.
+pub fn drop_bounding_set() -> sys::Result<()> {
     for capability in 0..64 {
         match sys::prctl(sys::PR_CAPBSET_DROP, capability, 0) {
             Ok(_) => {}
@@ -40,6 +36,15 @@ pub fn drop_capabilities() -> sys::Result<()> {
             Err(errno) => return Err(errno),
         }
     }
+    Ok(())
+}
+
+/// Empties every other capability set, and locks the ways back.
+pub fn drop_capabilities() -> sys::Result<()> {
+    // NOROOT, NO_SETUID_FIXUP and NO_CAP_AMBIENT_RAISE set; all four bits locked.
+    const SECURE_BITS: usize = 0xef;
+    sys::prctl(sys::PR_CAP_AMBIENT, sys::PR_CAP_AMBIENT_CLEAR_ALL, 0)?;
+    sys::prctl(sys::PR_SET_SECUREBITS, SECURE_BITS, 0)?;
     sys::capset(0).map(|_| ())
 }
 
@@ -51,9 +56,6 @@ pub fn landlock(reader: &mut Reader<'_>) -> sys::Result<()> {
         let (path, access) = (reader.text()?, reader.u64()?);
         let place = sys::openat2(sys::AT_FDCWD, path, sys::O_PATH, 0, sys::RESOLVE_NO_MAGICLINKS)?;
         sys::landlock_allow(ruleset, place, access)?;
-        sys::close(place);
     }
-    sys::landlock_restrict(ruleset)?;
-    sys::close(ruleset);
-    Ok(())
+    sys::landlock_restrict(ruleset).map(|_| ())
 }

@@ -68,7 +68,8 @@ fn isolate(orders: Fd) -> sys::Result<()> {
     sys::dup3(1, 0, 0)?;
     sys::dup3(orders, CONVERSATION, sys::O_CLOEXEC)?;
     sys::close_range(LIFELINE as u32 + 1, u32::MAX)?;
-    Ok(())
+    // Nothing here executes anything until it has no capabilities at all, so what an execution could keep can go now.
+    crate::confine::drop_bounding_set()
 }
 
 /// Killed when the spawner ends, and not readable by others of the same user: a change of identity undoes both.
@@ -141,9 +142,10 @@ fn run_step(reader: &mut Reader<'_>, view: &mut View) -> sys::Result<()> {
             let path = reader.text()?;
             view.bind(path, path, crate::wire::tree_flag::RECURSIVE)
         }
-        step::MASK => view.mask(reader.text()?, reader.u8()? != 0),
-        step::MASK_IF_PRESENT => match view.mask(reader.text()?, reader.u8()? != 0) {
-            Err(sys::ENOENT | sys::ENOTDIR) => Ok(()),
+        step::PRIVATE => view.open_private(reader.text()?),
+        step::MASK => view.mask(reader.text()?, reader.u8()?),
+        step::MASK_IF_PRESENT => match view.mask(reader.text()?, reader.u8()?) {
+            Err(sys::ENOENT) => Ok(()),
             other => other,
         },
         step::CGROUP_NAMESPACE => sys::unshare(sys::CLONE_NEWCGROUP).map(|_| ()),

@@ -9,11 +9,14 @@ use crate::wire::{Malformed, Reader, tree_flag};
 const TREES_MAX: usize = crate::wire::DESCRIPTORS_MAX;
 const KEPT_MAX: usize = 32;
 
-/// Something empty to cover other things with; made by the library's first steps.
-const EMPTY_DIRECTORY: &[u8] = b".hotcell/empty-directory\0";
-const EMPTY_FILE: &[u8] = b".hotcell/empty-file\0";
-const DENIED_DIRECTORY: &[u8] = b".hotcell/denied-directory\0";
-const DENIED_FILE: &[u8] = b".hotcell/denied-file\0";
+/// Something empty to cover other things with: made by the library's first steps, on a mount that is read-only and
+/// without execution, which clones of it are too. The order is that of [`cover`](crate::wire::cover)'s numbers.
+const COVERS: [&[u8]; 4] = [
+    b".hotcell/covers/empty-directory\0",
+    b".hotcell/covers/empty-file\0",
+    b".hotcell/covers/denied-directory\0",
+    b".hotcell/covers/denied-file\0",
+];
 
 /// A tree of the host's that the box gets to see.
 pub struct Tree<'a> {
@@ -92,6 +95,8 @@ pub struct View {
     trees: [(Fd, u32); TREES_MAX],
     tree_count: usize,
     modern: bool,
+    /// Opened when they are first needed.
+    covers: [Fd; COVERS.len()],
     /// The root, the upper directories of overlays, and last the seccomp listener: sent to the library when the box is
     /// ready.
     kept: [Fd; KEPT_MAX],
@@ -106,6 +111,7 @@ impl View {
             trees: [(-1, 0); TREES_MAX],
             tree_count: 0,
             modern: sys::has_mount_setattr(),
+            covers: [-1; COVERS.len()],
             kept: [-1; KEPT_MAX],
             uppers: 0,
             listener: false,
@@ -146,17 +152,20 @@ impl View {
         )
     }
 
-    fn attach(&self, mount: Fd, path: &[u8]) -> sys::Result<()> {
-        let place = self.place(path)?;
-        let result = sys::move_mount(mount, place);
-        sys::close(place);
-        sys::close(mount);
-        result.map(|_| ())
+    /// Attaches a mount. A place that our own steps made in the root has no link in its path but ours, and is looked up
+    /// on the way; any other is opened first, as it is.
+    ///
+    /// Descriptors are left open here and wherever they do no harm: they are closed all at once when the box is set up.
+    fn attach(&self, mount: Fd, path: &[u8], own: bool) -> sys::Result<()> {
+        if own {
+            return sys::move_mount_to(mount, self.root, relative(path)).map(|_| ());
+        }
+        sys::move_mount(mount, self.place(path)?).map(|_| ())
     }
 
     /// Attaches a clone of a mount; older kernels restrict it only now.
     fn attach_restricted(&self, mount: Fd, path: &[u8], flags: u32) -> sys::Result<()> {
-        self.attach(mount, path)?;
+        self.attach(mount, path, flags & tree_flag::OWN_PLACE != 0)?;
         if !self.modern {
             sys::restrict_mount(relative(path), attributes(flags))?;
         }
@@ -170,11 +179,9 @@ impl View {
         sys::fsconfig(context, b"size\0", Some(size))?;
         sys::fsconfig(context, b"nr_inodes\0", Some(inodes))?;
         let mount = sys::fsmount(context, sys::MOUNT_ATTR_NOSUID | sys::MOUNT_ATTR_NODEV)?;
-        sys::close(context);
         // Any place will do until the pivot; the host's root is always there.
         let place = sys::openat(sys::AT_FDCWD, b"/\0", sys::O_PATH | sys::O_DIRECTORY, 0)?;
         sys::move_mount(mount, place)?;
-        sys::close(place);
         sys::fchdir(mount)?;
         self.root = mount;
         self.kept[0] = mount;
@@ -183,10 +190,43 @@ impl View {
 
     /// Makes a directory, and its parents with the usual mode.
     pub fn make_directory(&self, path: &[u8], mode: u32) -> sys::Result<()> {
-        self.make_parents(path)?;
-        match sys::mkdirat(self.root, relative(path), mode) {
-            Ok(_) | Err(sys::EEXIST) => Ok(()),
-            Err(errno) => Err(errno),
+        self.with_parents(path, || match sys::mkdirat(self.root, relative(path), mode) {
+            Err(sys::EEXIST) => Ok(0),
+            other => other,
+        })
+    }
+
+    /// Makes a file with its contents; one that is there already is left alone (it is a mount point then).
+    pub fn make_file(&self, path: &[u8], mode: u32, contents: &[u8]) -> sys::Result<()> {
+        self.with_parents(path, || {
+            let file = match sys::openat(self.root, relative(path), sys::O_WRONLY | sys::O_CREAT | sys::O_EXCL, mode) {
+                Ok(file) => file,
+                Err(sys::EEXIST) => return Ok(0),
+                Err(errno) => return Err(errno),
+            };
+            let mut rest = contents;
+            while !rest.is_empty() {
+                let written = sys::write(file, rest)?;
+                rest = &rest[written..];
+            }
+            // A root with a file open for writing could not be sealed.
+            sys::close(file);
+            Ok(0)
+        })
+    }
+
+    pub fn make_symlink(&self, path: &[u8], target: &[u8]) -> sys::Result<()> {
+        self.with_parents(path, || sys::symlinkat(target, self.root, relative(path)))
+    }
+
+    /// Does something that needs the parents of `path`, making them if they turn out to be missing.
+    fn with_parents(&self, path: &[u8], make: impl Fn() -> sys::Result<usize>) -> sys::Result<()> {
+        match make() {
+            Err(sys::ENOENT) => {
+                self.make_parents(path)?;
+                make().map(|_| ())
+            }
+            other => other.map(|_| ()),
         }
     }
 
@@ -207,28 +247,6 @@ impl View {
         Ok(())
     }
 
-    /// Makes a file with its contents; one that is there already is left alone (it is a mount point then).
-    pub fn make_file(&self, path: &[u8], mode: u32, contents: &[u8]) -> sys::Result<()> {
-        self.make_parents(path)?;
-        let file = match sys::openat(self.root, relative(path), sys::O_WRONLY | sys::O_CREAT | sys::O_EXCL, mode) {
-            Ok(file) => file,
-            Err(sys::EEXIST) => return Ok(()),
-            Err(errno) => return Err(errno),
-        };
-        let mut rest = contents;
-        while !rest.is_empty() {
-            let written = sys::write(file, rest)?;
-            rest = &rest[written..];
-        }
-        sys::close(file);
-        Ok(())
-    }
-
-    pub fn make_symlink(&self, path: &[u8], target: &[u8]) -> sys::Result<()> {
-        self.make_parents(path)?;
-        sys::symlinkat(target, self.root, relative(path)).map(|_| ())
-    }
-
     pub fn attach_tree(&mut self, number: u32, path: &[u8]) -> sys::Result<()> {
         let (tree, flags) = self.take_tree(number)?;
         self.attach_restricted(tree, path, flags)
@@ -244,28 +262,29 @@ impl View {
 
     /// Binds what is at `from` onto `to`.
     pub fn bind(&self, from: &[u8], to: &[u8], flags: u32) -> sys::Result<()> {
-        let place = self.place(from)?;
         let recursive = self.modern && flags & tree_flag::RECURSIVE != 0;
-        let mount = sys::open_tree(place, b"\0", recursive)?;
-        sys::close(place);
+        let mount = sys::open_tree(self.place(from)?, b"\0", recursive)?;
         if self.modern {
             sys::mount_setattr(mount, attributes(flags), recursive, None)?;
         }
         self.attach_restricted(mount, to, flags)
     }
 
-    /// Covers what is at `path` with something empty, which is readable or not.
-    pub fn mask(&self, path: &[u8], readable: bool) -> sys::Result<()> {
-        let place = self.place(path)?;
-        let directory = sys::fstat(place)?.mode & 0o170_000 == 0o040_000;
-        sys::close(place);
-        let cover = match (directory, readable) {
-            (true, true) => EMPTY_DIRECTORY,
-            (false, true) => EMPTY_FILE,
-            (true, false) => DENIED_DIRECTORY,
-            (false, false) => DENIED_FILE,
-        };
-        self.bind(cover, path, tree_flag::READ_ONLY | tree_flag::NO_DEVICES | tree_flag::NO_EXEC)
+    /// Mounts a private directory of the root onto itself. The clone has the restrictions of the root, which is not
+    /// sealed yet: it stays writable when the root no longer is.
+    pub fn open_private(&self, path: &[u8]) -> sys::Result<()> {
+        let mount = sys::open_tree(self.root, relative(path), false)?;
+        self.attach(mount, path, true)
+    }
+
+    /// Covers what is at `path` with something empty.
+    pub fn mask(&mut self, path: &[u8], kind: u8) -> sys::Result<()> {
+        let (path_of_cover, cover) = COVERS.get(kind as usize).zip(self.covers.get_mut(kind as usize)).ok_or(sys::EINVAL)?;
+        if *cover < 0 {
+            *cover = sys::openat(self.root, path_of_cover, sys::O_PATH | sys::O_NOFOLLOW, 0)?;
+        }
+        let mount = sys::open_tree(*cover, b"\0", false)?;
+        self.attach_restricted(mount, path, tree_flag::READ_ONLY | tree_flag::NO_DEVICES | tree_flag::NO_EXEC)
     }
 
     /// A fresh procfs of the box's own processes. It is read-only: what a program writes to files that it reaches
@@ -275,8 +294,7 @@ impl View {
         let hardened =
             sys::MOUNT_ATTR_RDONLY | sys::MOUNT_ATTR_NOSUID | sys::MOUNT_ATTR_NODEV | sys::MOUNT_ATTR_NOEXEC;
         let mount = sys::fsmount(context, hardened)?;
-        sys::close(context);
-        self.attach(mount, path)
+        self.attach(mount, path, true)
     }
 
     /// A terminal multiplexer of the box's own.
@@ -285,8 +303,7 @@ impl View {
         sys::fsconfig(context, b"ptmxmode\0", Some(b"0666\0"))?;
         sys::fsconfig(context, b"mode\0", Some(b"0600\0"))?;
         let mount = sys::fsmount(context, sys::MOUNT_ATTR_NOSUID | sys::MOUNT_ATTR_NOEXEC)?;
-        sys::close(context);
-        self.attach(mount, path)
+        self.attach(mount, path, true)
     }
 
     /// An overlay: reads come from a source tree, writes go to the root tmpfs.
@@ -294,15 +311,14 @@ impl View {
         let (number, path) = (reader.u32()?, reader.text()?);
         let (lower, upper, work) = (reader.text()?, reader.text()?, reader.text()?);
         let (tree, flags) = self.take_tree(number)?;
-        self.attach_restricted(tree, lower, flags)?;
+        self.attach_restricted(tree, lower, flags | tree_flag::OWN_PLACE)?;
         let context = sys::fsopen(b"overlay\0")?;
         sys::fsconfig(context, b"userxattr\0", None)?;
         sys::fsconfig(context, b"lowerdir\0", Some(relative(lower)))?;
         sys::fsconfig(context, b"upperdir\0", Some(relative(upper)))?;
         sys::fsconfig(context, b"workdir\0", Some(relative(work)))?;
         let mount = sys::fsmount(context, sys::MOUNT_ATTR_NOSUID | sys::MOUNT_ATTR_NODEV)?;
-        sys::close(context);
-        self.attach(mount, path)?;
+        self.attach(mount, path, false)?;
         // The overlay has its own reference to the lower tree.
         sys::umount_detach(relative(lower))?;
         let upper = sys::openat2(

@@ -4,6 +4,7 @@
 
 use std::fs;
 use std::io;
+use std::sync::OnceLock;
 
 use crate::cgroup;
 use crate::landlock::Abi;
@@ -118,9 +119,10 @@ fn memory_file_takes_attribute() -> bool {
     }
 }
 
-/// The number of CPUs that are online.
+/// The number of CPUs that this process may use. Looked up once: the standard library reads cgroup files for it.
 pub fn cpu_count() -> u32 {
-    std::thread::available_parallelism().map_or(1, |count| count.get() as u32)
+    static COUNT: OnceLock<u32> = OnceLock::new();
+    *COUNT.get_or_init(|| std::thread::available_parallelism().map_or(1, |count| count.get() as u32))
 }
 
 /// The unit of [`crate::Sample::ticks`], per second.

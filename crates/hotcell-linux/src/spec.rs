@@ -6,7 +6,7 @@ use std::io;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
-use crate::wire::{Writer, request, step, tree_flag};
+use crate::wire::{Writer, cover, request, step, tree_flag};
 
 /// The namespaces of a box, each on its own switch.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -51,6 +51,8 @@ pub struct TreeOptions {
     pub no_exec: bool,
     /// The owner of the tree is shown as the box's user.
     pub id_mapped: bool,
+    /// It is shown at a place that earlier steps made in the root, not at one inside another tree.
+    pub own_place: bool,
 }
 
 impl TreeOptions {
@@ -68,7 +70,30 @@ impl TreeOptions {
         if self.id_mapped {
             flags |= tree_flag::ID_MAPPED;
         }
+        if self.own_place {
+            flags |= tree_flag::OWN_PLACE;
+        }
         flags
+    }
+}
+
+/// Something empty to cover a place with.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Cover {
+    /// The place is a directory.
+    pub directory: bool,
+    /// The cover can be listed or read.
+    pub readable: bool,
+}
+
+impl Cover {
+    fn number(self) -> u8 {
+        match (self.directory, self.readable) {
+            (true, true) => cover::EMPTY_DIRECTORY,
+            (false, true) => cover::EMPTY_FILE,
+            (true, false) => cover::DENIED_DIRECTORY,
+            (false, false) => cover::DENIED_FILE,
+        }
     }
 }
 
@@ -247,15 +272,31 @@ impl CellSpec {
         self.step(format!("pin {}", path.display()), Writer::new(step::PIN).path(path));
     }
 
-    /// Covers a place with something empty.
-    pub fn mask(&mut self, path: &Path, readable: bool) {
-        let encoded = Writer::new(step::MASK).path(path).u8(u8::from(readable));
+    /// Mounts a directory of the root onto itself, so that it stays writable when the root no longer is.
+    pub fn private(&mut self, path: &Path) {
+        self.step(format!("open {} for writing", path.display()), Writer::new(step::PRIVATE).path(path));
+    }
+
+    /// Makes what places are covered with; before the first cover.
+    pub fn covers(&mut self) {
+        let covers = Path::new("/.hotcell/covers");
+        self.directory(&covers.join("empty-directory"), 0o555);
+        self.file(&covers.join("empty-file"), 0o444, b"");
+        self.directory(&covers.join("denied-directory"), 0);
+        self.file(&covers.join("denied-file"), 0, b"");
+        let options = TreeOptions { read_only: true, no_exec: true, own_place: true, ..TreeOptions::default() };
+        self.bind(covers, covers, options);
+    }
+
+    /// Covers a place with something empty of the same kind.
+    pub fn mask(&mut self, path: &Path, cover: Cover) {
+        let encoded = Writer::new(step::MASK).path(path).u8(cover.number());
         self.step(format!("cover {}", path.display()), encoded);
     }
 
-    /// Covers a place with something empty and unreadable, if it is there.
-    pub fn mask_if_present(&mut self, path: &Path) {
-        let encoded = Writer::new(step::MASK_IF_PRESENT).path(path).u8(0);
+    /// Covers a place with something empty of the same kind, if it is there.
+    pub fn mask_if_present(&mut self, path: &Path, cover: Cover) {
+        let encoded = Writer::new(step::MASK_IF_PRESENT).path(path).u8(cover.number());
         self.step(format!("cover {}", path.display()), encoded);
     }
 

@@ -4,7 +4,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use hotcell_linux::cgroup::Layout;
-use hotcell_linux::{CellSpec, Launch, LaunchError, Namespaces, Owner, Spawner, SpawnerOptions, Standard, Tree, TreeOptions, probe};
+use hotcell_linux::{CellSpec, Cover, Launch, LaunchError, Namespaces, Owner, Spawner, SpawnerOptions, Standard, Tree, TreeOptions, probe};
 
 const NAMESPACES: Namespaces = Namespaces { user: true, network: true };
 const USER: Owner = Owner { uid: 1000, gid: 1000 };
@@ -23,6 +23,7 @@ fn spec() -> CellSpec {
         spec.identity(USER.uid, USER.gid);
     }
     spec.root(16 << 20, 1000);
+    spec.covers();
     for link in ["bin", "lib", "lib64"] {
         spec.symlink(Path::new(link), format!("usr/{link}"));
     }
@@ -75,7 +76,7 @@ async fn a_program_that_is_not_there_is_told_apart_from_one_that_cannot_run() {
 async fn a_step_that_fails_is_named_and_nothing_is_left() {
     let spawner = spawner().await;
     let mut spec = spec();
-    spec.mask(Path::new("no-such-place"), true);
+    spec.mask(Path::new("no-such-place"), Cover { directory: true, readable: true });
     let error = spawner.create(&spec).await.unwrap_err();
     assert!(error.to_string().contains("no-such-place"), "{error}");
 }

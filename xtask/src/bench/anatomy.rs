@@ -167,7 +167,8 @@ fn attributes(options: &str) -> u64 {
 }
 
 fn root_links(mounts: &[Mount]) -> Result<Vec<(PathBuf, PathBuf)>> {
-    let shown = |target: &Path| mounts.iter().any(|mount| mount.what == Mounted::Host && target.starts_with(&mount.place));
+    let shown =
+        |target: &Path| mounts.iter().any(|mount| mount.what == Mounted::Host && target.starts_with(&mount.place));
     let mut links = Vec::new();
     for entry in fs::read_dir("/").context("cannot list /")? {
         let path = entry?.path();

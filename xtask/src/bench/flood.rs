@@ -45,11 +45,8 @@ pub(super) fn measure(runtime: &Runtime, bytes: u64) -> Result<Measured<Flood>> 
 }
 
 async fn flood(engine: &Engine, bytes: u64) -> Result<Flood> {
-    let policy = Policy::builder()
-        .unlimited(Control::Output)
-        .unlimited(Control::Timeout)
-        .unlimited(Control::CpuTime)
-        .build()?;
+    let policy =
+        Policy::builder().unlimited(Control::Output).unlimited(Control::Timeout).unlimited(Control::CpuTime).build()?;
     // The first run brings in code and buffers that every run needs.
     write_zeros(engine, &policy, 1).await?;
     let peak_before = peak_memory().context("cannot read our own peak of memory")?;

@@ -196,7 +196,7 @@ static void run_once(void) {
     else if (map_error)
         printf("failed to map users: %s\n", strerror(map_error));
     else if (status != 0)
-        printf("failed with status %d: %s\n", status, trouble);
+        printf("failed (wait status %#x): %s\n", (unsigned)status, trouble);
     else
         printf("ok %lld\n", (long long)(ended - started));
 }

@@ -160,23 +160,24 @@ fn steps(anatomy: &Anatomy) -> Result<Vec<Step>> {
     for (link, target) in &anatomy.links {
         steps.push('l', 0, target, relative(link))?;
     }
-    let mut inside_proc = Vec::new();
+    // Places first: a mount may make what is beneath it read-only. What is in another file system is there already.
+    let mut elsewhere = Vec::new();
     for mount in &anatomy.mounts {
-        let (place, attributes) = (relative(&mount.place), mount.attributes);
-        let in_proc = inside_proc.iter().any(|proc| mount.place.starts_with(proc));
-        if !in_proc && mount.what != Mounted::Root {
-            steps.place(place, &mount.place)?;
+        if !elsewhere.iter().any(|above| mount.place.starts_with(above)) {
+            steps.place(relative(&mount.place), &mount.place)?;
         }
         match &mount.what {
+            Mounted::Private(from) => steps.place(relative(from), &mount.place)?,
+            Mounted::Fresh(_) | Mounted::Host => elsewhere.push(mount.place.as_path()),
             Mounted::Root => {}
-            Mounted::Fresh(kind) => {
-                inside_proc.extend((kind == "proc").then(|| mount.place.clone()));
-                steps.push('m', attributes, Path::new(kind), place)?;
-            }
-            Mounted::Private(from) => {
-                steps.place(relative(from), &mount.place)?;
-                steps.push('b', attributes, relative(from), place)?;
-            }
+        }
+    }
+    for mount in &anatomy.mounts {
+        let (place, attributes) = (relative(&mount.place), mount.attributes);
+        match &mount.what {
+            Mounted::Root => {}
+            Mounted::Fresh(kind) => steps.push('m', attributes, Path::new(kind), place)?,
+            Mounted::Private(from) => steps.push('b', attributes, relative(from), place)?,
             Mounted::Host => steps.push('b', attributes, &mount.place, place)?,
         }
     }
@@ -223,15 +224,15 @@ mod tests {
                 "r 6 >/",
                 "l 0 usr/lib>lib",
                 "d 0 >proc",
-                "m 15 proc>proc",
                 "d 0 >home",
                 "d 0 >home/hotcell",
-                "b 6 home/hotcell>home/hotcell",
                 "d 0 >dev",
                 "f 0 >dev/null",
-                "b 10 /dev/null>dev/null",
                 "d 0 >.hotcell",
                 "d 0 >.hotcell/empty",
+                "m 15 proc>proc",
+                "b 6 home/hotcell>home/hotcell",
+                "b 10 /dev/null>dev/null",
                 "b 15 .hotcell/empty>proc/self",
                 "s 1 >.",
             ]

@@ -61,7 +61,9 @@ pub(super) fn measure(mut candidates: Vec<Candidate>, rounds: usize, ours: &[&st
     let row = |(candidate, times): (Candidate, Vec<Duration>)| Row {
         name: candidate.name,
         about: candidate.about,
-        samples: candidate.variant.and_then(|_| Samples::new(times).ok_or_else(|| "no rounds were asked for".to_owned())),
+        samples: candidate
+            .variant
+            .and_then(|_| Samples::new(times).ok_or_else(|| "no rounds were asked for".to_owned())),
     };
     Ok(candidates.into_iter().zip(times).map(row).collect())
 }

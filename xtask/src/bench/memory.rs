@@ -41,15 +41,15 @@ pub(super) fn measure(runtime: &Runtime, count: usize, sleep: &Path) -> Result<M
     if available().is_none() {
         return Ok(Err("/proc/meminfo does not tell the available memory".to_owned()));
     }
+    // First, because the kernel frees what boxes had at its leisure.
+    let plain = plain(count, sleep)?;
     let engine = runtime.block_on(Engine::new())?;
     let boxes = runtime.block_on(boxes(&engine, count, sleep));
     runtime.block_on(engine.close());
-    let (mut memory, started) = boxes?;
-    memory.plain = plain(started, sleep)?;
-    Ok(Ok(memory))
+    boxes.map(|boxes| Ok(Memory { plain, ..boxes }))
 }
 
-async fn boxes(engine: &Engine, count: usize, sleep: &Path) -> Result<(Memory, usize)> {
+async fn boxes(engine: &Engine, count: usize, sleep: &Path) -> Result<Memory> {
     engine.run(SpawnConfig::new("true")).await?;
     let before = settled().await?;
     let mut shortfall = None;
@@ -73,7 +73,8 @@ async fn boxes(engine: &Engine, count: usize, sleep: &Path) -> Result<(Memory, u
     let running = settled().await?;
     let boxes = sandboxes.len();
     let each = |after: u64| before.saturating_sub(after) as f64 / boxes as f64;
-    Ok((Memory { boxes, shortfall, running: each(running), idle: each(idle), plain: 0.0 }, processes.len()))
+    drop(processes);
+    Ok(Memory { boxes, shortfall, running: each(running), idle: each(idle), plain: 0.0 })
 }
 
 fn describe(error: &dyn std::error::Error) -> String {

@@ -83,7 +83,8 @@ mod tests {
 
     #[test]
     fn anything_else_is_refused() {
-        for words in [&["--rounds"][..], &["--rounds", "0"], &["--rounds=-1"], &["--out="], &["--fast"], &["--quick=1"]] {
+        for words in [&["--rounds"][..], &["--rounds", "0"], &["--rounds=-1"], &["--out="], &["--fast"], &["--quick=1"]]
+        {
             assert!(parse(words).is_err(), "{words:?}");
         }
     }

@@ -51,7 +51,10 @@ mod tests {
         let samples = Samples::new((1..=200).rev().map(Duration::from_millis).collect()).unwrap();
         let milliseconds = |percent| samples.percentile(percent).as_millis();
         assert_eq!((samples.count(), samples.median().as_millis()), (200, 100));
-        assert_eq!((milliseconds(0.0), milliseconds(95.0), milliseconds(99.0), milliseconds(100.0)), (1, 190, 198, 200));
+        assert_eq!(
+            (milliseconds(0.0), milliseconds(95.0), milliseconds(99.0), milliseconds(100.0)),
+            (1, 190, 198, 200)
+        );
         assert_eq!(samples.mean(), Duration::from_micros(100_500));
     }
 

@@ -110,7 +110,7 @@ fn bubblewraps(bwrap: &Path, contest: &Contest<'_>) -> Result<Rate> {
     };
     let mut runs = 0;
     thread::scope(|scope| -> Result<()> {
-        let threads: Vec<_> = (0..WAYS).map(|_| scope.spawn(&work)).collect();
+        let threads: Vec<_> = (0..WAYS).map(|_| scope.spawn(work)).collect();
         for thread in threads {
             runs += thread.join().map_err(|_| anyhow!("a thread of the benchmark ended early"))??;
         }

@@ -24,6 +24,9 @@ const MEMORY: &str = "/dev/shm";
 /// Where the work is done inside.
 const INSIDE: &str = "/tmp/work";
 
+/// The same programs on both sides.
+const PATH: &str = "/usr/bin:/bin";
+
 /// All the work; `$1` is the directory that the sources are in.
 const SCRIPT: &str = r#"set -e
 cd "$1"
@@ -104,7 +107,7 @@ async fn in_turn(engine: &Engine, outside: &Path, pairs: usize) -> Result<(Vec<D
 
 async fn work_inside(sandbox: &dyn Sandbox) -> Result<Duration> {
     let started = Instant::now();
-    run_inside(sandbox, SpawnConfig::new("/bin/sh").args(["-c", SCRIPT, "work", INSIDE])).await?;
+    run_inside(sandbox, SpawnConfig::new("/bin/sh").args(["-c", SCRIPT, "work", INSIDE]).env("PATH", PATH)).await?;
     Ok(started.elapsed())
 }
 
@@ -121,7 +124,7 @@ async fn run_inside(sandbox: &dyn Sandbox, config: SpawnConfig) -> Result<()> {
 
 fn work_outside(directory: &Path) -> Result<Duration> {
     let mut command = Command::new("/bin/sh");
-    command.args(["-c", SCRIPT, "work"]).arg(directory).env_clear().env("PATH", "/usr/bin:/bin").stdin(Stdio::null());
+    command.args(["-c", SCRIPT, "work"]).arg(directory).env_clear().env("PATH", PATH).stdin(Stdio::null());
     let started = Instant::now();
     let output = command.output().context("cannot start /bin/sh")?;
     let took = started.elapsed();

@@ -5,13 +5,14 @@ use std::fs;
 use std::os::fd::OwnedFd;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
+use std::sync::OnceLock;
 
 use hotcell_core::backend::CreateError;
 use hotcell_core::plan::Plan;
 use hotcell_core::policy::{Access, NetworkMode, PathRule, Policy};
 use hotcell_linux::landlock::{self, Abi, Rules};
 use hotcell_linux::seccomp::{self, Arch, FilterOptions, Network};
-use hotcell_linux::{CellSpec, Namespaces, Owner, Tree, TreeOptions};
+use hotcell_linux::{CellSpec, Cover, Namespaces, Owner, Tree, TreeOptions};
 
 use rustix::fs::{Mode, OFlags};
 
@@ -54,7 +55,10 @@ pub(super) fn lower(plan: &Plan, machine: &Machine, not_mapped: &BTreeSet<PathBu
     let uid = policy.process.user.unwrap_or_default().uid();
     let user = Owner { uid, gid: uid };
     let open_network = policy.network == NetworkMode::Open;
-    let namespaces = Namespaces { user: machine.uses_user_namespace(), network: !open_network };
+    let namespaces = Namespaces {
+        user: machine.uses_user_namespace(),
+        network: !open_network && machine.layers.network_namespace,
+    };
     let mut spec = CellSpec::new(namespaces, user);
     limits::cgroup(&mut spec, &policy.limits, &machine.cgroups)?;
     if machine.cgroups.kind().is_some() {
@@ -125,7 +129,7 @@ impl Lowering<'_> {
                 "run Hotcell as the owner of the tree, or use an overlay",
             ));
         }
-        let options = TreeOptions { read_only: rule.access != Access::Write, devices: false, no_exec: false, id_mapped };
+        let options = TreeOptions { read_only: rule.access != Access::Write, devices: false, no_exec: false, id_mapped, own_place: false };
         let tree = Tree::from_metadata(&source, &metadata, options);
         if rule.access == Access::Read {
             self.lowered.readable.insert(source.clone());
@@ -199,12 +203,12 @@ impl Lowering<'_> {
                 if above == Access::Deny && !view::shows(path) {
                     self.lowered.spec.directory(path, 0o111);
                 }
-                let options = TreeOptions { read_only: true, devices: false, no_exec: true, id_mapped: false };
+                let options = TreeOptions { read_only: true, devices: false, no_exec: true, id_mapped: false, own_place: false };
                 self.lowered.spec.bind(&cover, path, options);
                 Ok(())
             }
-            Ok(_) if above != Access::Deny || view::shows(path) => {
-                self.lowered.spec.mask(path, false);
+            Ok(metadata) if above != Access::Deny || view::shows(path) => {
+                self.lowered.spec.mask(path, Cover { directory: metadata.is_dir(), readable: false });
                 Ok(())
             }
             Ok(_) => Ok(()),
@@ -215,8 +219,9 @@ impl Lowering<'_> {
     }
 
     fn finish(mut self, open_network: bool) -> Lowered {
+        let layers = self.machine.layers;
         let spec = &mut self.lowered.spec;
-        if !open_network {
+        if !open_network && layers.network_namespace {
             spec.loopback();
         }
         spec.hostname("hotcell");
@@ -227,14 +232,23 @@ impl Lowering<'_> {
         if self.machine.findings.landlock > Abi(0) {
             spec.landlock(&self.rules);
         }
-        spec.drop_capabilities();
-        if let Some(arch) = Arch::native() {
+        if layers.privileges {
+            spec.drop_capabilities();
+        }
+        if layers.seccomp && let Some(arch) = Arch::native() {
             let network = if open_network { Network::Host } else { Network::Private };
             let notify_denied = self.machine.findings.seccomp_notify;
-            spec.seccomp(&seccomp::compile(arch, &FilterOptions { network, notify_denied }), notify_denied);
+            spec.seccomp(filter(arch, FilterOptions { network, notify_denied }), notify_denied);
         }
         self.lowered
     }
+}
+
+/// The filter for these options; there are few, and each is compiled once.
+fn filter(arch: Arch, options: FilterOptions) -> &'static seccomp::Program {
+    static FILTERS: [OnceLock<seccomp::Program>; 4] = [const { OnceLock::new() }; 4];
+    let number = usize::from(options.network == Network::Host) * 2 + usize::from(options.notify_denied);
+    FILTERS[number].get_or_init(|| seccomp::compile(arch, &options))
 }
 
 /// Opens the directory that was looked at, and no other that has taken its place since.

@@ -6,6 +6,7 @@
 
 mod environment;
 mod files;
+mod layers;
 mod limits;
 mod lower;
 mod output;
@@ -28,9 +29,11 @@ use hotcell_core::capability::Capabilities;
 use hotcell_core::plan::Plan;
 use hotcell_core::runtime::{Isolation, RuntimeKind};
 use hotcell_linux::cgroup::Layout;
+use hotcell_linux::landlock::Abi;
 use hotcell_linux::{Namespaces, Owner, Spawner, SpawnerOptions};
 
 pub use hotcell_linux::cgroup::Controller;
+pub use layers::Layers;
 pub use probe::{Machine, UserNamespace};
 use sandbox::NativeSandbox;
 
@@ -66,9 +69,21 @@ const USUAL_USER: Owner = Owner { uid: 1000, gid: 1000 };
 impl NativeBackend {
     /// Starts the helper and finds out, by half making a box, what it can do here.
     pub async fn start(options: StartOptions) -> Result<Self, NativeError> {
-        let findings = hotcell_linux::probe::look();
-        let mut attempt = Attempt { cgroups: Arc::new(Layout::detect()), user: true };
-        let mut user_namespace = UserNamespace::Works;
+        Self::start_with(options, Layers::ALL).await
+    }
+
+    /// Starts the helper for boxes that have only some of the layers.
+    pub async fn start_with(options: StartOptions, layers: Layers) -> Result<Self, NativeError> {
+        let mut findings = hotcell_linux::probe::look();
+        if !layers.landlock {
+            findings.landlock = Abi(0);
+        }
+        let cgroups = if layers.cgroups { Layout::detect() } else { Layout::none("cgroups were switched off") };
+        let mut attempt = Attempt { cgroups: Arc::new(cgroups), user: layers.user_namespace };
+        let mut user_namespace = match layers.user_namespace {
+            true => UserNamespace::Works,
+            false => UserNamespace::Without("it was switched off".into()),
+        };
         loop {
             let spawner = Spawner::start(Arc::clone(&attempt.cgroups))?;
             spawner.greet(SpawnerOptions {
@@ -79,7 +94,7 @@ impl NativeBackend {
             })?;
             let error = match spawner.greeted().await {
                 Ok(()) => {
-                    let machine = Machine { findings, cgroups: attempt.cgroups, user_namespace };
+                    let machine = Machine { findings, cgroups: attempt.cgroups, user_namespace, layers };
                     let capabilities = probe::capabilities(&machine);
                     return Ok(Self { machine, spawner, capabilities });
                 }
@@ -97,7 +112,7 @@ impl NativeBackend {
                     if !findings.privileged {
                         // There is no box without one for an ordinary user: every plan will say so.
                         user_namespace = UserNamespace::Missing(why);
-                        let machine = Machine { findings, cgroups: attempt.cgroups, user_namespace };
+                        let machine = Machine { findings, cgroups: attempt.cgroups, user_namespace, layers };
                         let capabilities = probe::capabilities(&machine);
                         return Ok(Self { machine, spawner, capabilities });
                     }

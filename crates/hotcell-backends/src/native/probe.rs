@@ -9,6 +9,8 @@ use hotcell_linux::landlock::Abi;
 use hotcell_linux::probe::Findings;
 use hotcell_linux::seccomp::Arch;
 
+use super::layers::Layers;
+
 /// Whether boxes get a user namespace.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum UserNamespace {
@@ -29,6 +31,8 @@ pub struct Machine {
     pub cgroups: Arc<Layout>,
     /// Whether boxes get a user namespace.
     pub user_namespace: UserNamespace,
+    /// The layers that boxes are made with.
+    pub layers: Layers,
 }
 
 impl Machine {
@@ -75,6 +79,9 @@ fn capability(machine: &Machine, control: Control) -> Capability {
         && needs_namespaces(control)
     {
         return Capability::unsupported(why, "change that, run as root, or choose another runtime");
+    }
+    if let Some(without) = machine.layers.without(control) {
+        return without;
     }
     match control {
         Control::FilesystemView | Control::ReadOnly | Control::DenyPaths | Control::ProtectedPaths => {

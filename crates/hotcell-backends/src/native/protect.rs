@@ -11,7 +11,7 @@ use std::path::{Component, Path, PathBuf};
 
 use hotcell_core::backend::CreateError;
 use hotcell_core::policy::{Access, FilesystemPolicy};
-use hotcell_linux::{CellSpec, Placeholder, TreeOptions};
+use hotcell_linux::{CellSpec, Cover, Placeholder, TreeOptions};
 
 use super::lower::bad_path;
 
@@ -19,7 +19,7 @@ use super::lower::bad_path;
 const DIRECTORIES: &[&str] =
     &["hooks", "modules", "worktrees", "info", ".git", ".vscode", ".idea", ".claude", ".codex", ".cursor", ".hotcell"];
 
-const READ_ONLY: TreeOptions = TreeOptions { read_only: true, devices: false, no_exec: false, id_mapped: false };
+const READ_ONLY: TreeOptions = TreeOptions { read_only: true, devices: false, no_exec: false, id_mapped: false, own_place: false };
 
 /// Adds the steps that protect every protected path of the directly writable trees.
 pub(super) fn add(spec: &mut CellSpec, policy: &FilesystemPolicy) -> Result<(), CreateError> {
@@ -30,13 +30,13 @@ pub(super) fn add(spec: &mut CellSpec, policy: &FilesystemPolicy) -> Result<(), 
         match find(&protected.tree, below)? {
             Found::Whole(pins) => {
                 pins.into_iter().for_each(|pin| done.pin(spec, pin));
-                covers.push(Cover::ReadOnly(protected.path.clone()));
+                covers.push(Held::ReadOnly(protected.path.clone()));
             }
             Found::Until { pins, missing } => {
                 pins.into_iter().for_each(|pin| done.pin(spec, pin));
                 if done.reserved.insert(missing.clone()) {
-                    placeholder(spec, &protected.tree, &missing)?;
-                    covers.push(Cover::Empty(missing));
+                    let directory = placeholder(spec, &protected.tree, &missing)?;
+                    covers.push(Held::Empty(missing, directory));
                 }
             }
         }
@@ -44,8 +44,8 @@ pub(super) fn add(spec: &mut CellSpec, policy: &FilesystemPolicy) -> Result<(), 
     // After the pins: a mount below a directory that is mounted onto itself later would be hidden by that.
     for cover in covers {
         match cover {
-            Cover::ReadOnly(path) => spec.bind(&path, &path, READ_ONLY),
-            Cover::Empty(path) => spec.mask(&path, true),
+            Held::ReadOnly(path) => spec.bind(&path, &path, READ_ONLY),
+            Held::Empty(path, directory) => spec.mask(&path, Cover { directory, readable: true }),
         }
     }
     Ok(())
@@ -58,8 +58,8 @@ pub(super) fn reserve(spec: &mut CellSpec, policy: &FilesystemPolicy, path: &Pat
     let below = path.strip_prefix(tree).unwrap_or(path);
     if let Found::Until { pins, missing } = find(tree, below)? {
         pins.iter().for_each(|pin| spec.pin(pin));
-        placeholder(spec, tree, &missing)?;
-        spec.mask(&missing, false);
+        let directory = placeholder(spec, tree, &missing)?;
+        spec.mask(&missing, Cover { directory, readable: false });
     }
     Ok(())
 }
@@ -78,9 +78,10 @@ impl Done {
     }
 }
 
-enum Cover {
+/// How a protected path is held: as it is, or as something empty (which is a directory or not).
+enum Held {
     ReadOnly(PathBuf),
-    Empty(PathBuf),
+    Empty(PathBuf, bool),
 }
 
 /// How much of a protected path exists, with the directories above it to be pinned.
@@ -127,14 +128,16 @@ fn find(tree: &Path, below: &Path) -> Result<Found, CreateError> {
     Ok(Found::Whole(pins))
 }
 
-fn placeholder(spec: &mut CellSpec, tree: &Path, missing: &Path) -> Result<(), CreateError> {
+/// Asks for a placeholder, and says whether it is a directory.
+fn placeholder(spec: &mut CellSpec, tree: &Path, missing: &Path) -> Result<bool, CreateError> {
     let metadata = fs::metadata(tree).map_err(|error| bad_path(tree, &error.to_string(), "name a path that exists"))?;
     let name = missing.file_name().unwrap_or_default();
+    let directory = DIRECTORIES.iter().any(|directory| name == *directory);
     spec.placeholder(Placeholder {
         root: tree.to_owned(),
         root_identity: (metadata.dev(), metadata.ino()),
         path: missing.strip_prefix(tree).unwrap_or(missing).to_owned(),
-        directory: DIRECTORIES.iter().any(|directory| name == *directory),
+        directory,
     });
-    Ok(())
+    Ok(directory)
 }

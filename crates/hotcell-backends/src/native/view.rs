@@ -2,9 +2,10 @@
 
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::sync::OnceLock;
 
 use hotcell_linux::landlock::{Access, Rules};
-use hotcell_linux::{CellSpec, Tree, TreeOptions};
+use hotcell_linux::{CellSpec, Cover, Tree, TreeOptions};
 
 /// The user's directory in the box: its private, writable workspace.
 pub(super) const HOME: &str = "/home/hotcell";
@@ -33,7 +34,7 @@ const PROC_MASKED: &[&str] = &[
 /// Private places that can be written; all share the room of the root tmpfs.
 const PRIVATE: &[(&str, u32)] = &[("/tmp", 0o1777), (HOME, 0o700), ("/dev/shm", 0o1777), ("/var/tmp", 0o1777)];
 
-const READ_ONLY: TreeOptions = TreeOptions { read_only: true, devices: false, no_exec: false, id_mapped: false };
+const READ_ONLY: TreeOptions = TreeOptions { read_only: true, devices: false, no_exec: false, id_mapped: false, own_place: true };
 
 /// How the user of a box is called in it.
 pub(super) fn user_name(uid: u32) -> &'static str {
@@ -49,10 +50,7 @@ pub(super) fn shows(path: &Path) -> bool {
 pub(super) fn base(spec: &mut CellSpec, rules: &mut Rules, uid: u32, open_network: bool) {
     rules.allow(Path::new("/"), Access::List, true);
     spec.directory(Path::new("/.hotcell"), 0o700);
-    spec.directory(Path::new("/.hotcell/empty-directory"), 0o555);
-    spec.file(Path::new("/.hotcell/empty-file"), 0o444, b"");
-    spec.directory(Path::new("/.hotcell/denied-directory"), 0);
-    spec.file(Path::new("/.hotcell/denied-file"), 0, b"");
+    spec.covers();
     for path in SYSTEM {
         system_directory(spec, rules, Path::new(path));
     }
@@ -62,18 +60,27 @@ pub(super) fn base(spec: &mut CellSpec, rules: &mut Rules, uid: u32, open_networ
     rules.allow(Path::new("/dev"), Access::Device, true);
     spec.directory(Path::new("/proc"), 0o555);
     spec.proc(Path::new("/proc"));
-    for name in PROC_MASKED.iter().filter(|name| Path::new("/proc").join(name).exists()) {
-        spec.mask_if_present(&Path::new("/proc").join(name));
+    for (path, directory) in masked_in_proc() {
+        spec.mask_if_present(path, Cover { directory: *directory, readable: false });
     }
     rules.allow(Path::new("/proc"), Access::Read, true);
     for (path, mode) in PRIVATE {
         let path = Path::new(path);
         spec.directory(path, *mode);
-        spec.pin(path);
+        spec.private(path);
         rules.allow(path, Access::Write, true);
     }
     spec.directory(Path::new("/run"), 0o755);
     spec.directory(Path::new("/root"), 0o755);
+}
+
+/// What of [`PROC_MASKED`] this kernel has, and whether it is a directory. That does not change while it runs.
+fn masked_in_proc() -> &'static [(PathBuf, bool)] {
+    static MASKED: OnceLock<Vec<(PathBuf, bool)>> = OnceLock::new();
+    MASKED.get_or_init(|| {
+        let paths = PROC_MASKED.iter().map(|name| Path::new("/proc").join(name));
+        paths.filter_map(|path| fs::metadata(&path).ok().map(|metadata| (path, metadata.is_dir()))).collect()
+    })
 }
 
 fn system_directory(spec: &mut CellSpec, rules: &mut Rules, path: &Path) {
@@ -130,7 +137,7 @@ fn etc_entry(spec: &mut CellSpec, path: &Path) {
 }
 
 fn devices(spec: &mut CellSpec) {
-    let options = TreeOptions { read_only: false, devices: true, no_exec: true, id_mapped: false };
+    let options = TreeOptions { read_only: false, devices: true, no_exec: true, id_mapped: false, own_place: true };
     spec.directory(Path::new("/dev"), 0o755);
     for name in DEVICES {
         let path = PathBuf::from("/dev").join(name);

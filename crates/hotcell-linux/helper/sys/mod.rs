@@ -11,6 +11,8 @@ mod arch;
 #[path = "x86_64.rs"]
 mod arch;
 
+use core::sync::atomic::{AtomicU8, Ordering};
+
 pub use arch::clone_onto;
 use arch::{nr, syscall6};
 
@@ -598,9 +600,17 @@ pub fn make_private(path: &[u8]) -> Result<usize> {
     call(nr::MOUNT, [0, c(path), 0, MS_REC | MS_PRIVATE, 0, 0])
 }
 
-/// Whether this kernel has `mount_setattr` (Linux 5.12).
+/// Whether this kernel has `mount_setattr` (Linux 5.12); asked once.
 pub fn has_mount_setattr() -> bool {
-    mount_setattr(-1, 0, false, None) != Err(ENOSYS)
+    static ANSWER: AtomicU8 = AtomicU8::new(0);
+    match ANSWER.load(Ordering::Relaxed) {
+        0 => {
+            let has = mount_setattr(-1, 0, false, None) != Err(ENOSYS);
+            ANSWER.store(1 + u8::from(has), Ordering::Relaxed);
+            has
+        }
+        answer => answer == 2,
+    }
 }
 
 /// What [`mount_setattr`] does, on kernels without it: for one attached mount, at `path`, without what is below it.
@@ -648,6 +658,12 @@ pub fn open_tree(directory: Fd, path: &[u8], recursive: bool) -> Result<Fd> {
 pub fn move_mount(mount: Fd, onto: Fd) -> Result<usize> {
     const EMPTY_PATHS: usize = 0x04 | 0x40;
     call(nr::MOVE_MOUNT, [fd(mount), c(b"\0"), fd(onto), c(b"\0"), EMPTY_PATHS, 0])
+}
+
+/// Attaches a detached mount at `path` below `directory`; a link at its end is not followed.
+pub fn move_mount_to(mount: Fd, directory: Fd, path: &[u8]) -> Result<usize> {
+    const FROM_EMPTY_PATH: usize = 0x04;
+    call(nr::MOVE_MOUNT, [fd(mount), c(b"\0"), fd(directory), c(path), FROM_EMPTY_PATH, 0])
 }
 
 #[repr(C)]

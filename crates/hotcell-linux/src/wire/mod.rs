@@ -167,9 +167,11 @@ pub mod step {
     pub const MASK_IF_PRESENT: u8 = 23;
     /// Make the box's cgroup the root that it sees.
     pub const CGROUP_NAMESPACE: u8 = 24;
+    /// Mount a directory of the root onto itself, so that it stays writable when the root no longer is.
+    pub const PRIVATE: u8 = 25;
 }
 
-/// Flags of [`step::TREE`] and [`step::BIND`].
+/// Flags of source trees and of [`step::BIND`].
 pub mod tree_flag {
     /// No writing.
     pub const READ_ONLY: u32 = 1;
@@ -181,6 +183,20 @@ pub mod tree_flag {
     pub const RECURSIVE: u32 = 8;
     /// Show the owner of the tree as the box's user.
     pub const ID_MAPPED: u32 = 16;
+    /// The place was made in the root by our own steps.
+    pub const OWN_PLACE: u32 = 32;
+}
+
+/// What [`step::MASK`] covers with.
+pub mod cover {
+    /// An empty directory.
+    pub const EMPTY_DIRECTORY: u8 = 0;
+    /// An empty file.
+    pub const EMPTY_FILE: u8 = 1;
+    /// A directory that cannot even be listed.
+    pub const DENIED_DIRECTORY: u8 = 2;
+    /// A file that cannot even be read.
+    pub const DENIED_FILE: u8 = 3;
 }
 
 /// Flags of [`order::SPAWN`].
