@@ -18,6 +18,27 @@ pub struct Cgroups {
     prefix_length: usize,
 }
 
+/// Files through which a process can put itself in a cgroup of version 1.
+pub struct Entrances {
+    files: [Fd; BASES_MAX],
+}
+
+impl Entrances {
+    /// Puts the calling process in. A process may move itself without the wait that moving another one takes.
+    pub fn enter(&self) -> sys::Result<()> {
+        for file in self.files.iter().filter(|file| **file >= 0) {
+            sys::write(*file, b"0")?;
+        }
+        Ok(())
+    }
+
+    pub fn close(&self) {
+        for file in self.files.iter().filter(|file| **file >= 0) {
+            sys::close(*file);
+        }
+    }
+}
+
 impl Cgroups {
     pub fn none() -> Self {
         Self { version: 0, bases: [-1; BASES_MAX], count: 0, prefix: [0; 48], prefix_length: 0 }
@@ -42,12 +63,18 @@ impl Cgroups {
         Name::new().push(&self.prefix[..self.prefix_length]).push(b"-").number(u64::from(serial))
     }
 
-    /// Makes the cgroup `name` in every hierarchy; removes what it made if one fails.
-    pub fn make(&self, name: &Name) -> sys::Result<()> {
+    /// The hierarchies whose bits are set.
+    fn chosen(&self, mask: u8) -> impl Iterator<Item = (usize, Fd)> + '_ {
+        let bases = self.bases[..self.count].iter().copied().enumerate();
+        bases.filter(move |(index, _)| mask & (1 << index) != 0)
+    }
+
+    /// Makes the cgroup `name` in the hierarchies of `mask`; removes what it made if one fails.
+    pub fn make(&self, name: &Name, mask: u8) -> sys::Result<()> {
         let path = Name::new().push(name.as_bytes()).end();
-        for base in &self.bases[..self.count] {
-            if let Err(errno) = sys::mkdirat(*base, path.as_bytes(), 0o755) {
-                self.remove(name);
+        for (_, base) in self.chosen(mask) {
+            if let Err(errno) = sys::mkdirat(base, path.as_bytes(), 0o755) {
+                self.remove(name, mask);
                 return Err(errno);
             }
         }
@@ -63,13 +90,32 @@ impl Cgroups {
         sys::openat(self.bases[0], path.as_bytes(), sys::O_RDONLY | sys::O_DIRECTORY, 0).map(Some)
     }
 
-    /// Puts a process in, with v1.
-    pub fn attach_v1(&self, name: &Name, pid: i32) -> sys::Result<()> {
+    /// Opens the files through which a process can put itself in, with v1. Whoever writes to them acts with the rights
+    /// of the spawner, which opened them.
+    pub fn open_v1(&self, name: &Name, mask: u8) -> sys::Result<Entrances> {
+        let mut entrances = Entrances { files: [-1; BASES_MAX] };
+        if self.version == 1 {
+            let path = Text::<128>::new().push(name.as_bytes()).push(b"/tasks").end();
+            for (index, base) in self.chosen(mask) {
+                match sys::openat(base, path.as_bytes(), sys::O_WRONLY, 0) {
+                    Ok(file) => entrances.files[index] = file,
+                    Err(errno) => {
+                        entrances.close();
+                        return Err(errno);
+                    }
+                }
+            }
+        }
+        Ok(entrances)
+    }
+
+    /// Puts another process in, with v1. Slow where it is rare: the kernel waits until no process is being started.
+    pub fn attach_v1(&self, name: &Name, mask: u8, pid: i32) -> sys::Result<()> {
         if self.version != 1 {
             return Ok(());
         }
         let number = Text::<12>::new().number(pid as u64);
-        for base in 0..self.count {
+        for (base, _) in self.chosen(mask) {
             self.write(name, base, b"cgroup.procs", number.as_bytes())?;
         }
         Ok(())
@@ -85,13 +131,13 @@ impl Cgroups {
         if result? == value.len() { Ok(()) } else { Err(sys::EINVAL) }
     }
 
-    /// Removes the cgroup from every hierarchy. The last process has been reaped, but the kernel may need a moment to
-    /// let go of it; then it says EBUSY.
-    pub fn remove(&self, name: &Name) {
+    /// Removes the cgroup from the hierarchies of `mask`. The last process has been reaped, but the kernel may need a
+    /// moment to let go of it; then it says EBUSY.
+    pub fn remove(&self, name: &Name, mask: u8) {
         let path = Name::new().push(name.as_bytes()).end();
-        for base in &self.bases[..self.count] {
+        for (_, base) in self.chosen(mask) {
             for _ in 0..200 {
-                if sys::unlinkat(*base, path.as_bytes(), sys::AT_REMOVEDIR) != Err(sys::EBUSY) {
+                if sys::unlinkat(base, path.as_bytes(), sys::AT_REMOVEDIR) != Err(sys::EBUSY) {
                     break;
                 }
                 sys::pause_briefly();

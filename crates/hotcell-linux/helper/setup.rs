@@ -1,5 +1,6 @@
 //! From a fork of the spawner to the init of a box: waits for its orders and runs the set-up steps.
 
+use crate::cgroup::Entrances;
 use crate::confine;
 use crate::init::Init;
 use crate::record::Inbox;
@@ -16,8 +17,8 @@ const LIFELINE: Fd = 4;
 /// Runs in the new process: never returns to the spawner's code.
 ///
 /// With `trial`, says on the orders' socket whether the namespaces can be used.
-pub fn run(orders: Fd, lifeline: Fd, privileged: bool, trial: bool) -> ! {
-    if lifeline != LIFELINE || isolate(orders).is_err() {
+pub fn run(orders: Fd, lifeline: Fd, entrances: &Entrances, privileged: bool, trial: bool) -> ! {
+    if lifeline != LIFELINE || isolate(orders, entrances).is_err() {
         sys::exit(1)
     }
     // Some systems let the namespaces be made and refuse every use of them: say so at once.
@@ -61,8 +62,9 @@ pub fn run(orders: Fd, lifeline: Fd, privileged: bool, trial: bool) -> ! {
     Init::new(CONVERSATION, LIFELINE, inbox).serve()
 }
 
-/// Lets go of everything of the spawner's but the two ends that the box needs.
-fn isolate(orders: Fd) -> sys::Result<()> {
+/// Goes to its cgroup and lets go of everything of the spawner's but the two ends that the box needs.
+fn isolate(orders: Fd, entrances: &Entrances) -> sys::Result<()> {
+    entrances.enter()?;
     sys::prctl(sys::PR_SET_PDEATHSIG, sys::SIGKILL as usize, 0)?;
     sys::prctl(sys::PR_SET_NAME, sys::c(b"hotcell-init\0"), 0)?;
     sys::dup3(1, 0, 0)?;
@@ -109,6 +111,7 @@ fn skip_to_trees(reader: &mut Reader<'_>) -> sys::Result<()> {
     reader.u8()?;
     reader.u32()?;
     reader.u32()?;
+    reader.u8()?;
     for _ in 0..reader.u32()? {
         reader.u8()?;
         reader.text()?;
@@ -148,7 +151,13 @@ fn run_step(reader: &mut Reader<'_>, view: &mut View) -> sys::Result<()> {
             Err(sys::ENOENT) => Ok(()),
             other => other,
         },
-        step::CGROUP_NAMESPACE => sys::unshare(sys::CLONE_NEWCGROUP).map(|_| ()),
+        step::CGROUP_NAMESPACE => {
+            // The spawner says when this process is in its cgroup, which is the root of what it sees from here on.
+            match sys::receive(CONVERSATION, &mut [0; 4], &mut [])? {
+                (0, _) => Err(sys::EPROTO),
+                _ => sys::unshare(sys::CLONE_NEWCGROUP).map(|_| ()),
+            }
+        }
         step::LOOPBACK => confine::loopback_up(),
         step::HOSTNAME => {
             let name = reader.text()?;

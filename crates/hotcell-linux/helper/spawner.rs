@@ -39,6 +39,9 @@ struct Slot {
     conversation: Fd,
     /// To be freed as soon as it is gone: the library does not ask for more.
     released: bool,
+    /// The hierarchies in which it has a cgroup, and those in which its process has been put there.
+    groups: u8,
+    attached: u8,
     /// The namespaces that a blank was made with.
     namespaces: u64,
     /// The user and group that a blank was made for.
@@ -74,6 +77,7 @@ struct Spawner {
     warm: u32,
     default_namespaces: u64,
     default_ids: Ids,
+    default_groups: u8,
     next_serial: u32,
 }
 
@@ -113,6 +117,7 @@ fn start(engine: Fd) -> sys::Result<Spawner> {
         warm: 0,
         default_namespaces: 0,
         default_ids: (0, 0),
+        default_groups: 0,
         next_serial: 1,
     })
 }
@@ -136,7 +141,10 @@ impl Spawner {
             if idle {
                 // Nobody waits: prepare ahead, then sleep.
                 if self.needs_blank() {
-                    let _ = self.prepare(self.default_namespaces, self.default_ids, false);
+                    if self.prepare(self.default_namespaces, self.default_ids, false).is_err() {
+                        // Not again in vain: whoever asks for a box hears why.
+                        self.warm = 0;
+                    }
                     continue;
                 }
                 match sys::poll(&mut set, true) {
@@ -199,6 +207,7 @@ impl Spawner {
         self.warm = reader.u32()?;
         self.default_namespaces = reader.u64()?;
         self.default_ids = (reader.u32()?, reader.u32()?);
+        self.default_groups = reader.u8()?;
         let version = reader.u8()?;
         let count = reader.u8()? as usize;
         let bases = inbox.descriptors.get(..count.min(inbox.count)).ok_or(sys::EPROTO)?;
@@ -247,21 +256,44 @@ impl Spawner {
         let serial = self.next_serial;
         self.next_serial += 1;
         let name = self.cgroups.name(serial);
-        self.cgroups.make(&name).map_err(at(stage::CGROUP))?;
+        let groups = self.default_groups;
+        self.cgroups.make(&name, groups).map_err(at(stage::CGROUP))?;
         match self.fork_blank(namespaces, ids, index, serial, trial) {
             Ok(()) => Ok(index),
             Err(failure) => {
-                self.cgroups.remove(&name);
+                self.cgroups.remove(&name, groups);
                 Err(failure)
             }
         }
+    }
+
+    /// Puts a blank's process in those of its cgroups in which it has not put itself.
+    fn attach(&mut self, index: usize) -> core::result::Result<(), Failure> {
+        let slot = &mut self.slots()[index];
+        let name = self.cgroups.name(slot.serial);
+        let missing = slot.groups & !slot.attached;
+        self.cgroups.attach_v1(&name, missing, slot.pid).map_err(at(stage::ATTACH))?;
+        slot.attached |= missing;
+        Ok(())
+    }
+
+    fn kill_and_free(&mut self, index: usize) {
+        let slot = self.slots()[index];
+        let _ = sys::pidfd_kill(slot.pidfd);
+        sys::wait_for(slot.pid);
+        self.free(index);
     }
 
     fn fork_blank(&mut self, namespaces: u64, ids: Ids, index: usize, serial: u32, trial: bool) -> core::result::Result<(), Failure> {
         let name = self.cgroups.name(serial);
         let [ours, theirs] = sys::record_pair().map_err(at(stage::HANDOVER))?;
         let cgroup = self.cgroups.open_v2(&name).map_err(at(stage::CGROUP))?;
+        let entrances = self.cgroups.open_v1(&name, self.default_groups).map_err(at(stage::CGROUP))?;
         let forked = sys::fork_into(namespaces, cgroup);
+        if matches!(forked, Ok(sys::Forked::Child)) {
+            crate::setup::run(theirs, self.lifeline, &entrances, self.privileged, trial)
+        }
+        entrances.close();
         if let Some(cgroup) = cgroup {
             sys::close(cgroup);
         }
@@ -271,7 +303,7 @@ impl Spawner {
                 sys::close(theirs);
                 Err(Failure { stage: stage::CLONE, index: 0, errno })
             }
-            Ok(sys::Forked::Child) => crate::setup::run(theirs, self.lifeline, self.privileged, trial),
+            Ok(sys::Forked::Child) => sys::exit(1),
             Ok(sys::Forked::Parent { pid, pidfd }) => {
                 sys::close(theirs);
                 self.slots()[index] =
@@ -284,6 +316,9 @@ impl Spawner {
                         orders: ours,
                         conversation: -1,
                         released: false,
+                        groups: self.default_groups,
+                        // It puts itself in those, first of all.
+                        attached: self.default_groups,
                         namespaces,
                         ids,
                     };
@@ -292,14 +327,7 @@ impl Spawner {
                 } else {
                     self.write_maps(pid, ids, index).map_err(at(stage::ID_MAP))
                 };
-                let attached = mapped.and_then(|()| self.cgroups.attach_v1(&name, pid).map_err(at(stage::ATTACH)));
-                if let Err(failure) = attached {
-                    let _ = sys::pidfd_kill(pidfd);
-                    sys::wait_for(pid);
-                    self.free(index);
-                    return Err(failure);
-                }
-                Ok(())
+                mapped.inspect_err(|_| self.kill_and_free(index))
             }
         }
     }
@@ -355,6 +383,7 @@ impl Spawner {
         let namespaces = reader.u64().map_err(malformed)?;
         let fresh = reader.u8().map_err(malformed)? != 0;
         let ids = (reader.u32().map_err(malformed)?, reader.u32().map_err(malformed)?);
+        let groups = reader.u8().map_err(malformed)?;
 
         let ready = self.slots().iter().position(|slot| {
             !fresh && slot.state == State::Blank && slot.namespaces == namespaces && slot.ids == ids
@@ -363,8 +392,15 @@ impl Spawner {
             Some(index) => index,
             None => self.prepare(namespaces, ids, false)?,
         };
-        match self.give_orders(index, &mut reader, inbox) {
+        let ordered = self
+            .add_groups(index, groups)
+            .and_then(|()| self.give_orders(index, &mut reader, inbox))
+            // While the init builds its view: it waits for the word before it hides its cgroup's place from the box.
+            .and_then(|()| self.attach(index));
+        match ordered {
             Ok(()) => {
+                // An init that does not wait for the word may have closed this already.
+                let _ = sys::send(self.slots()[index].orders, &[1], &[]);
                 let slot = &mut self.slots()[index];
                 slot.state = State::Live;
                 slot.id = id;
@@ -373,13 +409,19 @@ impl Spawner {
                 Ok(index)
             }
             Err(failure) => {
-                let slot = self.slots()[index];
-                let _ = sys::pidfd_kill(slot.pidfd);
-                sys::wait_for(slot.pid);
-                self.free(index);
+                self.kill_and_free(index);
                 Err(failure)
             }
         }
+    }
+
+    /// Makes the cgroups that this box needs beyond the usual ones.
+    fn add_groups(&mut self, index: usize, groups: u8) -> core::result::Result<(), Failure> {
+        let slot = &mut self.slots()[index];
+        let missing = groups & !slot.groups;
+        self.cgroups.make(&self.cgroups.name(slot.serial), missing).map_err(at(stage::CGROUP))?;
+        slot.groups |= missing;
+        Ok(())
     }
 
     /// Does on the host what a box needs there (limits, placeholders, source trees) and hands the rest to its init.
@@ -500,7 +542,7 @@ impl Spawner {
             sys::close(slot.conversation);
         }
         let name = self.cgroups.name(slot.serial);
-        self.cgroups.remove(&name);
+        self.cgroups.remove(&name, slot.groups);
         self.placeholders.release(index as u32);
         self.slots()[index].state = State::Free;
     }

@@ -113,6 +113,7 @@ impl Spawner {
             .u64(options.namespaces.flags())
             .u32(options.user.uid)
             .u32(options.user.gid)
+            .u8(self.shared.cgroups.usual())
             .u8(self.shared.cgroups.version())
             .u8(bases.len() as u8)
             .text(format!("hotcell-{}", self.process_id().unwrap_or_default()))

@@ -171,6 +171,7 @@ pub(crate) struct LimitWrite {
 pub struct CellSpec {
     pub(crate) namespaces: Namespaces,
     pub(crate) user: Owner,
+    pub(crate) groups: u8,
     pub(crate) limits: Vec<LimitWrite>,
     pub(crate) placeholders: Vec<Placeholder>,
     pub(crate) trees: Vec<Tree>,
@@ -185,6 +186,7 @@ impl CellSpec {
         Self {
             namespaces,
             user,
+            groups: 0,
             limits: Vec::new(),
             placeholders: Vec::new(),
             trees: Vec::new(),
@@ -195,6 +197,7 @@ impl CellSpec {
 
     /// Writes `value` to a file of the box's cgroup before anything runs in it.
     pub fn limit(&mut self, base: u8, file: &'static str, value: String) {
+        self.groups |= 1 << base;
         self.limits.push(LimitWrite { base, file, value });
     }
 
@@ -369,6 +372,7 @@ impl CellSpec {
             .u8(u8::from(fresh))
             .u32(self.user.uid)
             .u32(self.user.gid)
+            .u8(self.groups)
             .u32(self.limits.len() as u32);
         for limit in &self.limits {
             writer = writer.u8(limit.base).text(limit.file).bytes(limit.value.as_bytes());

@@ -4,6 +4,7 @@ use std::fs;
 use std::path::Path;
 use std::process::Command;
 use std::thread;
+use std::time::Duration;
 
 use rustix::process::{Resource, Rlimit, getrlimit, getuid, setrlimit};
 
@@ -50,6 +51,25 @@ fn cpu_model(cpuinfo: &str) -> Option<&str> {
     line.split_once(':').map(|(_, model)| model.trim())
 }
 
+/// The share of the machine's CPU time that is used in a second in which we do nothing; none if it cannot be known.
+pub(super) fn busy_with_others() -> Option<f64> {
+    let look = || cpu_time(&fs::read_to_string("/proc/stat").ok()?);
+    let (used_before, all_before) = look()?;
+    thread::sleep(Duration::from_secs(1));
+    let (used, all) = look()?;
+    let passed = all.checked_sub(all_before).filter(|passed| *passed > 0)?;
+    Some(used.saturating_sub(used_before) as f64 / passed as f64)
+}
+
+/// CPU time that was used, and all that there was, since the start of the machine.
+fn cpu_time(stat: &str) -> Option<(u64, u64)> {
+    let line = stat.lines().next()?.strip_prefix("cpu ")?;
+    // User, nice, system, idle, waiting for I/O, interrupts (2), taken by the hypervisor; guests are in the first two.
+    let times: Vec<u64> = line.split_whitespace().take(8).map_while(|word| word.parse().ok()).collect();
+    let all: u64 = times.iter().sum();
+    Some((all.checked_sub(times.get(3)? + times.get(4)?)?, all))
+}
+
 /// The value of a line such as `MemTotal:   1024 kB`, in bytes.
 pub(super) fn kibibytes(text: &str, key: &str) -> Option<u64> {
     let line = text.lines().find_map(|line| line.strip_prefix(key)?.strip_prefix(':'))?;
@@ -67,6 +87,12 @@ pub(super) fn raise_open_files() {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn used_time_is_all_but_idle_and_waiting() {
+        assert_eq!(cpu_time("cpu  10 1 5 80 4 0 1 2 9 9\ncpu0 1\n"), Some((19, 103)));
+        assert_eq!(cpu_time("cpu  10 1\n"), None);
+    }
 
     #[test]
     fn proc_files_are_read() {

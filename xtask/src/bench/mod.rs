@@ -94,6 +94,7 @@ fn measure_everything(options: &Options, command: &Path) -> Result<Results> {
     let sleep = spawned::system_program("sleep").context("there is no /usr/bin/sleep to run")?;
     let bubblewrap = spawned::find_bubblewrap();
     let bwrap = || bubblewrap.as_deref().map_err(Clone::clone);
+    let busy = machine::busy_with_others();
 
     // First, while the peak of our memory is still that of a process that has done nothing.
     let flood_size = options.scale(20, 1) * GIBIBYTE;
@@ -124,6 +125,7 @@ fn measure_everything(options: &Options, command: &Path) -> Result<Results> {
     let memory = part(&format!("memory of {boxes} boxes"), || memory::measure(&runtime, boxes, &sleep))?;
     Ok(Results {
         machine: Machine::look(bubblewrap.as_deref().ok()),
+        busy,
         quick: options.quick,
         rounds: options.rounds,
         mounts: anatomy.mounts.len(),

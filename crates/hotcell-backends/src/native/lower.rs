@@ -61,9 +61,6 @@ pub(super) fn lower(plan: &Plan, machine: &Machine, not_mapped: &BTreeSet<PathBu
     };
     let mut spec = CellSpec::new(namespaces, user);
     limits::cgroup(&mut spec, &policy.limits, &machine.cgroups)?;
-    if machine.cgroups.kind().is_some() {
-        spec.cgroup_namespace();
-    }
     if machine.findings.privileged {
         // With a user namespace these are numbers inside it; without one, of the host.
         let outside = if namespaces.user { user } else { PLAIN_USER };
@@ -225,6 +222,9 @@ impl Lowering<'_> {
             spec.loopback();
         }
         spec.hostname("hotcell");
+        if self.machine.cgroups.kind().is_some() {
+            spec.cgroup_namespace();
+        }
         spec.mode(Path::new("/.hotcell"), 0);
         spec.seal();
         spec.pivot();

@@ -66,8 +66,8 @@ async fn in_engine(job: Job, report: Option<&mut ReportFile>) -> Result<u8, Fail
     let tty = policy.process.tty && (tty || (!json && io::stdin().is_terminal() && io::stdout().is_terminal()));
     let sink = if json { Sink::capture() } else { Sink::live(tty) };
     let ended = in_box(&engine, &policy, command, tty, verbose, sink).await;
-    // Whatever happened, nothing stays behind.
-    engine.close().await;
+    // Whatever happened, nothing stays behind: this waits until the helper has ended, and with it everything.
+    drop(engine);
     let Some((outcome, streams)) = ended? else { return Ok(exit::READER_GONE) };
     tell(&outcome, streams, &policy, json, verbose, report)
 }

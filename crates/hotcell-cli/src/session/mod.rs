@@ -48,8 +48,9 @@ pub(crate) async fn run(
     }
 }
 
+/// Waits for the command. Its box is only let go of: whoever ends the engine waits for all of it at once.
 async fn finish(command: OneShot, engine: &Engine) -> Result<Outcome, Failure> {
-    command.finish().await.map_err(|error| Failure::engine(error, engine.capabilities()))
+    command.wait().await.map_err(|error| Failure::engine(error, engine.capabilities()))
 }
 
 /// Carries bytes and signals until the command and all its output have ended, or the user insists.

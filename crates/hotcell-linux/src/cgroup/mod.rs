@@ -130,6 +130,12 @@ impl Layout {
         self.bases.iter().map(|base| &base.directory).collect()
     }
 
+    /// The bases that every box uses, one bit each: all but the share of CPUs, which few policies limit.
+    pub(crate) fn usual(&self) -> u8 {
+        let usual = |base: &Base| base.controllers.iter().any(|controller| *controller != Controller::Cpu);
+        self.bases.iter().enumerate().filter(|(_, base)| usual(base)).fold(0, |bits, (index, _)| bits | 1 << index)
+    }
+
     pub(crate) fn version(&self) -> u8 {
         match self.version {
             None => 0,

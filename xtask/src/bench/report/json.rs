@@ -25,6 +25,7 @@ pub(super) fn text(results: &Results) -> Result<String> {
             "rustc": machine.rustc,
             "bubblewrap": machine.bubblewrap,
         },
+        "busy_before": results.busy,
         "quick": results.quick,
         "rounds": results.rounds,
         "mounts_of_a_box": results.mounts,

@@ -22,6 +22,8 @@ use super::workload::Workload;
 #[derive(Debug)]
 pub(super) struct Results {
     pub(super) machine: Machine,
+    /// The share of the machine's CPU time that others used before the benchmark began.
+    pub(super) busy: Option<f64>,
     pub(super) quick: bool,
     pub(super) rounds: usize,
     /// How many mounts a box has.
@@ -32,6 +34,9 @@ pub(super) struct Results {
     pub(super) flood: Measured<Flood>,
     pub(super) workload: Measured<Workload>,
 }
+
+/// A machine with less to do than this does not disturb the numbers.
+const QUIET: f64 = 0.05;
 
 /// Writes `latest.json`, `latest.svg` and `README.md`.
 pub(super) fn write(results: &Results, directory: &Path) -> Result<()> {
@@ -101,6 +106,12 @@ fn remarks(results: &Results) -> Vec<String> {
         }
         Err(reason) => format!("Work inside and outside: not measured: {reason}."),
     });
+    if let Some(busy) = results.busy.filter(|busy| *busy > QUIET) {
+        remarks.push(format!(
+            "The machine was busy with other work ({:.0} % of its CPU time before the start): do not trust these numbers.",
+            busy * 100.0
+        ));
+    }
     if results.quick || results.rounds < 300 {
         remarks.push("This was a short run: its numbers are a smoke test, not a measurement.".to_owned());
     }
@@ -132,6 +143,7 @@ fn example() -> Results {
             rustc: "rustc 1".into(),
             bubblewrap: "bubblewrap 0".into(),
         },
+        busy: Some(0.01),
         quick: false,
         rounds: 300,
         mounts: 30,
