@@ -108,7 +108,8 @@ mod linux {
     fn privileges(machine: &Machine) -> Finding {
         let inherited = if machine.findings.no_new_privs { "; this process already has no_new_privs" } else { "" };
         if machine.findings.privileged {
-            let detail = format!("root: every box gets a host user of its own{inherited}");
+            let whose = if machine.user_namespace == UserNamespace::Works { "of its own" } else { "that owns nothing" };
+            let detail = format!("root: every box gets a host user {whose}{inherited}");
             return finding("privileges", State::Good, detail, None);
         }
         let detail = format!("an ordinary user: boxes run as uid {} on the host, with no privileges{inherited}", machine.findings.user);

@@ -21,6 +21,8 @@ use super::{limits, protect, view};
 
 /// A tmpfs without a limit would have the half of the machine's memory; this is what "unlimited" means for it.
 const UNLIMITED_DISK: u64 = 1 << 50;
+/// Directories and files of every box, in pages.
+const LEAST_DISK: u64 = 256 << 10;
 /// A file of a tmpfs takes about a kibibyte of memory that its size does not count.
 const BYTES_PER_FILE: u64 = 4096;
 
@@ -61,15 +63,22 @@ pub(super) fn lower(plan: &Plan, machine: &Machine, not_mapped: &BTreeSet<PathBu
     };
     let mut spec = CellSpec::new(namespaces, user);
     limits::cgroup(&mut spec, &policy.limits, &machine.cgroups)?;
+    // With a user namespace these are numbers inside it; without one, of the host.
+    let user = if namespaces.user { user } else { PLAIN_USER };
     if machine.findings.privileged {
-        // With a user namespace these are numbers inside it; without one, of the host.
-        let outside = if namespaces.user { user } else { PLAIN_USER };
-        spec.identity(outside.uid, outside.gid);
+        spec.identity(user.uid, user.gid);
     }
     let disk = policy.limits.disk.value.unwrap_or(UNLIMITED_DISK);
+    if disk < LEAST_DISK {
+        return Err(CreateError::Setup {
+            step: "limiting the disk".into(),
+            reason: format!("{disk} bytes have no room for the files that every box has"),
+            hint: "256 KiB is the least".into(),
+        });
+    }
     spec.root(disk, (disk / BYTES_PER_FILE).clamp(1024, 1 << 22));
     let mut rules = Rules::new(machine.findings.landlock, false);
-    view::base(&mut spec, &mut rules, uid, open_network);
+    view::base(&mut spec, &mut rules, user.uid, open_network);
 
     let mut lowering = Lowering {
         policy,

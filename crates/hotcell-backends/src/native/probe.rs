@@ -106,11 +106,11 @@ fn capability(machine: &Machine, control: Control) -> Capability {
         ),
         Control::Output | Control::Timeout => Capability::enforced("the supervisor"),
         Control::Tty => Capability::enforced("a devpts of the box's own"),
-        Control::User => Capability::enforced(if machine.uses_user_namespace() {
-            "the map of the user namespace"
-        } else {
-            "a user of the box's own on the host"
-        }),
+        Control::User if machine.uses_user_namespace() => Capability::enforced("the map of the user namespace"),
+        Control::User => Capability::unsupported(
+            "without a user namespace a box has the number that its user has on the host",
+            "leave `user` out, or turn user namespaces on",
+        ),
         other => Capability::unsupported(
             format!("the native backend does not know the control `{other}`"),
             "choose another runtime",
@@ -169,7 +169,7 @@ fn syscalls(machine: &Machine) -> Capability {
 fn privileges(machine: &Machine) -> String {
     let user = match (machine.findings.privileged, machine.uses_user_namespace()) {
         (true, true) => "a user namespace, a host user of the box's own",
-        (true, false) => "a host user of the box's own",
+        (true, false) => "a host user that is nobody else's",
         (false, _) => "a user namespace, the caller's own host user",
     };
     format!("{user}, empty capability sets and no_new_privs")
