@@ -69,7 +69,7 @@ impl Init {
         loop {
             let mut set = [self.conversation, children, self.lifeline]
                 .map(|descriptor| PollFd { descriptor, events: sys::POLLIN, returned: 0 });
-            match sys::poll(&mut set, true) {
+            match sys::poll(&mut set, None) {
                 Ok(_) | Err(sys::EINTR) => {}
                 Err(_) => sys::exit(1),
             }

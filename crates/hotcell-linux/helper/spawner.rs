@@ -15,6 +15,8 @@ use crate::text::Text;
 use crate::wire::{DESCRIPTORS_MAX, Reader, event, request, stage, tree_flag};
 
 const SLOTS: usize = 4096;
+/// For how long a box counts as starting, if nothing is heard of it.
+const STARTING_MILLISECONDS: u64 = 5;
 
 #[derive(Clone, Copy, PartialEq, Eq)]
 #[repr(u8)]
@@ -79,6 +81,8 @@ struct Spawner {
     default_ids: Ids,
     default_groups: u8,
     next_serial: u32,
+    /// A box was made a moment ago.
+    starting: bool,
 }
 
 /// Serves the engine until it is gone.
@@ -119,6 +123,7 @@ fn start(engine: Fd) -> sys::Result<Spawner> {
         default_ids: (0, 0),
         default_groups: 0,
         next_serial: 1,
+        starting: false,
     })
 }
 
@@ -137,21 +142,24 @@ impl Spawner {
                 PollFd { descriptor: self.engine, events: sys::POLLIN, returned: 0 },
                 PollFd { descriptor: self.children, events: sys::POLLIN, returned: 0 },
             ];
-            let idle = sys::poll(&mut set, false)? == 0;
-            if idle {
-                // Nobody waits: prepare ahead, then sleep.
-                if self.needs_blank() {
+            // What is prepared ahead takes the machine from a box that is starting: that one comes first.
+            let patience = match (self.needs_blank(), self.starting) {
+                (false, _) => None,
+                (true, true) => Some(STARTING_MILLISECONDS),
+                (true, false) => Some(0),
+            };
+            match sys::poll(&mut set, patience) {
+                Ok(0) => {
+                    self.starting = false;
                     if self.prepare(self.default_namespaces, self.default_ids, false).is_err() {
                         // Not again in vain: whoever asks for a box hears why.
                         self.warm = 0;
                     }
                     continue;
                 }
-                match sys::poll(&mut set, true) {
-                    Ok(_) => {}
-                    Err(sys::EINTR) => continue,
-                    Err(errno) => return Err(errno),
-                }
+                Ok(_) => {}
+                Err(sys::EINTR) => continue,
+                Err(errno) => return Err(errno),
             }
             if set[1].returned != 0 {
                 self.reap()?;
@@ -184,6 +192,7 @@ impl Spawner {
                 let known = |slot: &Slot| slot.id == id && matches!(slot.state, State::Live | State::Gone);
                 if let Some(index) = self.slots().iter().position(known) {
                     self.slots()[index].released = true;
+                    self.starting = false;
                     if self.slots()[index].state == State::Gone {
                         self.free(index);
                     }
@@ -357,6 +366,7 @@ impl Spawner {
         reader.u8()?;
         let id = reader.u32()?;
         let result = self.create_box(id, inbox);
+        self.starting = true;
         let conversation = inbox.take(0).ok_or(sys::EPROTO)?;
         match result {
             Ok(index) => {

@@ -3,12 +3,16 @@
 use std::collections::VecDeque;
 use std::ops::Deref;
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
 
 use hotcell_core::backend::Sandbox;
 use hotcell_core::policy::Policy;
 use tokio::task::JoinHandle;
 
 use crate::{Engine, EngineError};
+
+/// How long the pool lets the taker of a box go ahead before it makes the next one.
+const REFILL_DELAY: Duration = Duration::from_millis(5);
 
 /// Keeps a number of boxes of one policy ready. Each is used once: what one user left in it, no other sees.
 ///
@@ -103,6 +107,8 @@ impl Shared {
         }
         let shared = Arc::clone(this);
         state.refill = Some(tokio::spawn(async move {
+            // Whoever took a box is about to use it, and gets the machine first.
+            tokio::time::sleep(REFILL_DELAY).await;
             loop {
                 {
                     let state = shared.lock();

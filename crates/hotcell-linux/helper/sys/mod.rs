@@ -403,10 +403,10 @@ pub struct PollFd {
 
 pub const POLLIN: i16 = 1;
 
-/// Waits until something can be read; without an end where `forever`, else only looks.
-pub fn poll(set: &mut [PollFd], forever: bool) -> Result<usize> {
-    let now = [0u64; 2];
-    let timeout = if forever { 0 } else { now.as_ptr() as usize };
+/// Waits until something can be read, for so many milliseconds; without an end where there is no number.
+pub fn poll(set: &mut [PollFd], milliseconds: Option<u64>) -> Result<usize> {
+    let time = [0, milliseconds.unwrap_or(0) * 1_000_000];
+    let timeout = if milliseconds.is_some() { time.as_ptr() as usize } else { 0 };
     call(nr::PPOLL, [set.as_mut_ptr() as usize, set.len(), timeout, 0, 0, 0])
 }
 

@@ -89,18 +89,18 @@ impl Group {
     pub fn usage(&self) -> Usage {
         let (cpu_user, cpu_system, peak_memory) = match self.version {
             Version::V1 => (
-                self.keyed(Controller::CpuTime, "cpuacct.stat", "user").map(from_ticks),
-                self.keyed(Controller::CpuTime, "cpuacct.stat", "system").map(from_ticks),
+                self.number(Controller::CpuTime, "cpuacct.usage_user").map(Duration::from_nanos),
+                self.number(Controller::CpuTime, "cpuacct.usage_sys").map(Duration::from_nanos),
                 self.number(Controller::Memory, "memory.max_usage_in_bytes"),
             ),
-            Version::V2 => (
-                self.keyed(Controller::CpuTime, "cpu.stat", "user_usec").map(Duration::from_micros),
-                self.keyed(Controller::CpuTime, "cpu.stat", "system_usec").map(Duration::from_micros),
-                self.number(Controller::Memory, "memory.peak"),
-            ),
+            Version::V2 => {
+                let stat = self.read(Controller::CpuTime, "cpu.stat").unwrap_or_default();
+                let time = |key| keyed(&stat, key).map(Duration::from_micros);
+                (time("user_usec"), time("system_usec"), self.number(Controller::Memory, "memory.peak"))
+            }
         };
         Usage {
-            cpu: self.cpu(),
+            cpu: cpu_user.zip(cpu_system).map(|(user, system)| user + system),
             cpu_user,
             cpu_system,
             peak_memory,
@@ -114,10 +114,6 @@ impl Group {
 
 fn keyed(text: &str, key: &str) -> Option<u64> {
     text.lines().find_map(|line| line.strip_prefix(key)?.strip_prefix(' ')?.trim().parse().ok())
-}
-
-fn from_ticks(ticks: u64) -> Duration {
-    Duration::from_millis(ticks * 1000 / ticks_per_second())
 }
 
 /// The unit in which the kernel tells process times.
