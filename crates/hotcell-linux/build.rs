@@ -47,7 +47,13 @@ fn compile(target: &str, output: &Path, link: &[OsString]) -> Result<(), Box<dyn
     let result = Command::new(compiler)
         .args(["--edition=2024", "--crate-type=bin", "--crate-name=hotcell_helper", "--cfg=hotcell_helper"])
         // `panic` cannot unwind without std; overflow checks stay on because numbers come from outside.
-        .args(["-Cpanic=abort", "-Copt-level=2", "-Coverflow-checks=on", "-Cstrip=symbols", "-Crelocation-model=static"])
+        .args([
+            "-Cpanic=abort",
+            "-Copt-level=s",
+            "-Coverflow-checks=on",
+            "-Cstrip=symbols",
+            "-Crelocation-model=static",
+        ])
         .args(["-Cforce-unwind-tables=no", "-Ccodegen-units=1", "-Dwarnings", "-Adead_code"])
         .arg(format!("--target={target}"))
         .args(link)

@@ -45,32 +45,15 @@ pub(crate) fn checks() -> Result<Vec<Check>> {
     let mut format = cargo()?;
     format.args(["fmt", "--all", "--check"]);
     let mut clippy = cargo()?;
-    clippy.args([
-        "clippy",
-        "--quiet",
-        "--workspace",
-        "--all-targets",
-        "--",
-        "-D",
-        "warnings",
-    ]);
-    let mut checks = vec![Check {
-        name: "format",
-        command: format,
-    }];
+    clippy.args(["clippy", "--quiet", "--workspace", "--all-targets", "--", "-D", "warnings"]);
+    let mut checks = vec![Check { name: "format", command: format }];
     let helper = rust_files(&root()?.join(HELPER))?;
     if !helper.is_empty() {
         let mut command = Command::new("rustfmt");
         command.args(["--edition", "2024", "--check"]).args(helper);
-        checks.push(Check {
-            name: "format of the helper image",
-            command,
-        });
+        checks.push(Check { name: "format of the helper image", command });
     }
-    checks.push(Check {
-        name: "clippy",
-        command: clippy,
-    });
+    checks.push(Check { name: "clippy", command: clippy });
     Ok(checks)
 }
 
@@ -80,9 +63,7 @@ fn rust_files(directory: &Path) -> Result<Vec<PathBuf>> {
     if !directory.is_dir() {
         return Ok(files);
     }
-    for entry in
-        fs::read_dir(directory).with_context(|| format!("cannot list {}", directory.display()))?
-    {
+    for entry in fs::read_dir(directory).with_context(|| format!("cannot list {}", directory.display()))? {
         let entry = entry?;
         let path = entry.path();
         if entry.file_type()?.is_dir() {

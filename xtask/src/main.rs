@@ -39,12 +39,7 @@ const COMMANDS: &[Command] = &[
                   the tests again as an ordinary user; with --filter only the tests whose names contain NAME",
         run: test::run,
     },
-    Command {
-        name: "lint",
-        usage: "lint",
-        summary: "formatting and clippy, warnings are errors",
-        run: lint::run,
-    },
+    Command { name: "lint", usage: "lint", summary: "formatting and clippy, warnings are errors", run: lint::run },
     Command {
         name: "bench",
         usage: "bench [--quick] [--rounds N] [--out DIR]",
@@ -52,12 +47,7 @@ const COMMANDS: &[Command] = &[
                   writes docs/bench, or DIR; with --quick a smoke test",
         run: bench::run,
     },
-    Command {
-        name: "help",
-        usage: "help",
-        summary: "this list",
-        run: help,
-    },
+    Command { name: "help", usage: "help", summary: "this list", run: help },
 ];
 
 fn main() -> ExitCode {

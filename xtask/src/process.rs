@@ -35,8 +35,7 @@ impl Finished {
 /// the other end open cannot then keep us waiting.
 pub(crate) fn run(command: &mut Command, limit: Duration) -> Result<Finished> {
     let program = command.get_program().to_string_lossy().into_owned();
-    let mut sink =
-        unlinked_file().context("cannot make a temporary file for a program's output")?;
+    let mut sink = unlinked_file().context("cannot make a temporary file for a program's output")?;
     let started = Instant::now();
     let mut child = command
         .stdin(Stdio::null())
@@ -61,25 +60,14 @@ pub(crate) fn run(command: &mut Command, limit: Duration) -> Result<Finished> {
     let mut bytes = Vec::new();
     sink.seek(SeekFrom::Start(0))?;
     sink.read_to_end(&mut bytes)?;
-    Ok(Finished {
-        status,
-        out_of_time,
-        output: String::from_utf8_lossy(&bytes).into_owned(),
-    })
+    Ok(Finished { status, out_of_time, output: String::from_utf8_lossy(&bytes).into_owned() })
 }
 
 fn unlinked_file() -> io::Result<File> {
     static COUNT: AtomicU32 = AtomicU32::new(0);
-    let path = env::temp_dir().join(format!(
-        "hotcell-xtask-{}-{}.out",
-        process::id(),
-        COUNT.fetch_add(1, Ordering::Relaxed)
-    ));
-    let file = OpenOptions::new()
-        .read(true)
-        .append(true)
-        .create_new(true)
-        .open(&path)?;
+    let path =
+        env::temp_dir().join(format!("hotcell-xtask-{}-{}.out", process::id(), COUNT.fetch_add(1, Ordering::Relaxed)));
+    let file = OpenOptions::new().read(true).append(true).create_new(true).open(&path)?;
     fs::remove_file(&path)?;
     Ok(file)
 }
@@ -110,14 +98,7 @@ mod tests {
 
     #[test]
     fn a_missing_program_is_named() {
-        let error = run(
-            &mut Command::new("hotcell-no-such-program"),
-            Duration::from_secs(1),
-        )
-        .unwrap_err();
-        assert!(
-            error.to_string().contains("hotcell-no-such-program"),
-            "{error}"
-        );
+        let error = run(&mut Command::new("hotcell-no-such-program"), Duration::from_secs(1)).unwrap_err();
+        assert!(error.to_string().contains("hotcell-no-such-program"), "{error}");
     }
 }

@@ -22,9 +22,7 @@ pub(crate) fn begin(name: &str) -> Line {
     print!("  {name:<RESULT_COLUMN$} ");
     // A terminal that is gone is no reason to stop testing.
     let _ = io::stdout().flush();
-    Line {
-        started: Instant::now(),
-    }
+    Line { started: Instant::now() }
 }
 
 impl Line {

@@ -9,9 +9,7 @@ use anyhow::{Context, Result, bail};
 
 /// The directory of the root manifest.
 pub(crate) fn root() -> Result<&'static Path> {
-    Path::new(env!("CARGO_MANIFEST_DIR"))
-        .parent()
-        .context("xtask's own directory has no parent")
+    Path::new(env!("CARGO_MANIFEST_DIR")).parent().context("xtask's own directory has no parent")
 }
 
 /// The cargo that runs us, started in the workspace root.
@@ -40,15 +38,9 @@ pub(crate) fn target_directory() -> Result<PathBuf> {
         .output()
         .context("cannot start `cargo metadata`")?;
     if !output.status.success() {
-        bail!(
-            "`cargo metadata` failed: {}",
-            String::from_utf8_lossy(&output.stderr).trim()
-        );
+        bail!("`cargo metadata` failed: {}", String::from_utf8_lossy(&output.stderr).trim());
     }
-    let metadata: serde_json::Value = serde_json::from_slice(&output.stdout)
-        .context("cannot read what `cargo metadata` printed")?;
-    metadata["target_directory"]
-        .as_str()
-        .map(PathBuf::from)
-        .context("`cargo metadata` printed no target directory")
+    let metadata: serde_json::Value =
+        serde_json::from_slice(&output.stdout).context("cannot read what `cargo metadata` printed")?;
+    metadata["target_directory"].as_str().map(PathBuf::from).context("`cargo metadata` printed no target directory")
 }

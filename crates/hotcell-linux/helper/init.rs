@@ -67,8 +67,11 @@ impl Init {
         let mask = 1u64 << (sys::SIGCHLD - 1);
         let Ok(children) = sys::signal_descriptor(mask) else { sys::exit(1) };
         loop {
-            let mut set = [self.conversation, children, self.lifeline]
-                .map(|descriptor| PollFd { descriptor, events: sys::POLLIN, returned: 0 });
+            let mut set = [self.conversation, children, self.lifeline].map(|descriptor| PollFd {
+                descriptor,
+                events: sys::POLLIN,
+                returned: 0,
+            });
             match sys::poll(&mut set, None) {
                 Ok(_) | Err(sys::EINTR) => {}
                 Err(_) => sys::exit(1),
@@ -226,11 +229,8 @@ impl Init {
         let mut limits = [(0, 0, 0); LIMITS_MAX];
         let limit_count = reader.u32().map_err(malformed)? as usize;
         for limit in limits.get_mut(..limit_count).ok_or((spawn_stage::RECORD, sys::EPROTO))? {
-            *limit = (
-                reader.u32().map_err(malformed)?,
-                reader.u64().map_err(malformed)?,
-                reader.u64().map_err(malformed)?,
-            );
+            *limit =
+                (reader.u32().map_err(malformed)?, reader.u64().map_err(malformed)?, reader.u64().map_err(malformed)?);
         }
         let arguments = Pointers::read(reader)?;
         let environment = Pointers::read(reader)?;

@@ -46,14 +46,30 @@ impl Placeholders {
     }
 
     /// Makes, or joins, the placeholder `path` below the directory `root`, which must be the file that the library saw.
-    pub fn hold(&mut self, slot: u32, root: &[u8], device: u64, inode: u64, path: &[u8], directory: bool) -> sys::Result<()> {
+    pub fn hold(
+        &mut self,
+        slot: u32,
+        root: &[u8],
+        device: u64,
+        inode: u64,
+        path: &[u8],
+        directory: bool,
+    ) -> sys::Result<()> {
         let root = sys::openat(sys::AT_FDCWD, root, sys::O_PATH | sys::O_DIRECTORY, 0)?;
         let result = self.hold_below(slot, root, device, inode, path, directory);
         sys::close(root);
         result
     }
 
-    fn hold_below(&mut self, slot: u32, root: Fd, device: u64, inode: u64, path: &[u8], directory: bool) -> sys::Result<()> {
+    fn hold_below(
+        &mut self,
+        slot: u32,
+        root: Fd,
+        device: u64,
+        inode: u64,
+        path: &[u8],
+        directory: bool,
+    ) -> sys::Result<()> {
         let seen = sys::fstat(root)?;
         if seen.device != device || seen.inode != inode {
             return Err(sys::ESTALE);
@@ -125,7 +141,8 @@ fn make_or_join(parent: Fd, name: &[u8], directory: bool) -> sys::Result<Option<
         let made = if directory {
             sys::mkdirat(parent, name, DIRECTORY_MODE).map(|_| ())
         } else {
-            sys::openat(parent, name, sys::O_WRONLY | sys::O_CREAT | sys::O_EXCL | sys::O_NOFOLLOW, FILE_MODE).map(sys::close)
+            sys::openat(parent, name, sys::O_WRONLY | sys::O_CREAT | sys::O_EXCL | sys::O_NOFOLLOW, FILE_MODE)
+                .map(sys::close)
         };
         let fresh = match made {
             Ok(()) => true,
@@ -176,8 +193,5 @@ fn is_linked(parent: Fd, name: &[u8], descriptor: Fd) -> bool {
 fn is_untouched(descriptor: Fd, directory: bool) -> bool {
     let Ok(stat) = sys::fstat(descriptor) else { return false };
     let (kind, mode) = if directory { (TYPE_DIRECTORY, DIRECTORY_MODE) } else { (TYPE_FILE, FILE_MODE) };
-    stat.mode & TYPE_MASK == kind
-        && stat.mode & 0o777 == mode
-        && stat.modified == MARK
-        && (directory || stat.size == 0)
+    stat.mode & TYPE_MASK == kind && stat.mode & 0o777 == mode && stat.modified == MARK && (directory || stat.size == 0)
 }

@@ -14,16 +14,29 @@ const CONVERSATION: Fd = 3;
 /// The pipe that ends with the spawner: the spawner opens it first of all, so it has this number.
 const LIFELINE: Fd = 4;
 
-/// Runs in the new process: never returns to the spawner's code.
-///
-/// With `trial`, says on the orders' socket whether the namespaces can be used.
-pub fn run(orders: Fd, lifeline: Fd, entrances: &Entrances, privileged: bool, trial: bool) -> ! {
-    if lifeline != LIFELINE || isolate(orders, entrances).is_err() {
+/// What a new process gets from the spawner that it is a fork of.
+pub struct Start {
+    /// Where its orders come from.
+    pub orders: Fd,
+    /// Ends with the spawner.
+    pub lifeline: Fd,
+    /// The way into its cgroups.
+    pub entrances: Entrances,
+    /// Whether the spawner opens trees for it.
+    pub privileged: bool,
+    /// Whether to say, on the orders' socket, if the namespaces can be used.
+    pub trial: bool,
+}
+
+/// Runs in the new process: never returns to the spawner's code. `namespaces` are still to be made.
+pub fn run(start: &Start, namespaces: usize) -> ! {
+    if start.lifeline != LIFELINE || isolate(start).is_err() {
         sys::exit(1)
     }
+    let made = if namespaces == 0 { Ok(0) } else { sys::unshare(namespaces) };
     // Some systems let the namespaces be made and refuse every use of them: say so at once.
-    let usable = sys::make_private(b"/\0").map_or_else(|errno| errno.0, |_| 0);
-    if trial && sys::send(CONVERSATION, &usable.to_le_bytes(), &[]).is_err() || usable != 0 {
+    let usable = made.and_then(|_| sys::make_private(b"/\0")).map_or_else(|errno| errno.0, |_| 0);
+    if start.trial && sys::send(CONVERSATION, &usable.to_le_bytes(), &[]).is_err() || usable != 0 {
         sys::exit(1)
     }
     let Ok(mut inbox) = Inbox::new() else { sys::exit(1) };
@@ -39,7 +52,7 @@ pub fn run(orders: Fd, lifeline: Fd, entrances: &Entrances, privileged: bool, tr
     }
     let mut view = View::new();
     let mut done = 0;
-    let result = prepare(&mut inbox, &mut view, privileged, &mut done);
+    let result = prepare(&mut inbox, &mut view, start.privileged, &mut done);
     if let Err(errno) = result {
         let record = Text::<16>::new().push(&[notice::FAILED]).push(&done.to_le_bytes()).push(&errno.0.to_le_bytes());
         let _ = sys::send(conversation, record.as_bytes(), &[]);
@@ -63,12 +76,12 @@ pub fn run(orders: Fd, lifeline: Fd, entrances: &Entrances, privileged: bool, tr
 }
 
 /// Goes to its cgroup and lets go of everything of the spawner's but the two ends that the box needs.
-fn isolate(orders: Fd, entrances: &Entrances) -> sys::Result<()> {
-    entrances.enter()?;
+fn isolate(start: &Start) -> sys::Result<()> {
+    start.entrances.enter()?;
     sys::prctl(sys::PR_SET_PDEATHSIG, sys::SIGKILL as usize, 0)?;
     sys::prctl(sys::PR_SET_NAME, sys::c(b"hotcell-init\0"), 0)?;
     sys::dup3(1, 0, 0)?;
-    sys::dup3(orders, CONVERSATION, sys::O_CLOEXEC)?;
+    sys::dup3(start.orders, CONVERSATION, sys::O_CLOEXEC)?;
     sys::close_range(LIFELINE as u32 + 1, u32::MAX)?;
     // Nothing here executes anything until it has no capabilities at all, so what an execution could keep can go now.
     crate::confine::drop_bounding_set()

@@ -10,6 +10,7 @@
 use crate::cgroup::Cgroups;
 use crate::placeholder::Placeholders;
 use crate::record::Inbox;
+use crate::setup::Start;
 use crate::sys::{self, Errno, Fd, PollFd};
 use crate::text::Text;
 use crate::wire::{DESCRIPTORS_MAX, Reader, event, request, stage, tree_flag};
@@ -50,6 +51,13 @@ struct Slot {
     ids: Ids,
 }
 
+/// A user namespace that maps the owner of trees to the user of a slot's boxes, kept for the next box. Zero: none.
+#[derive(Clone, Copy)]
+struct OwnerMap {
+    namespace: Fd,
+    owner: Ids,
+}
+
 /// User and group inside the box.
 type Ids = (u32, u32);
 
@@ -70,6 +78,8 @@ struct Spawner {
     /// Read by every init; its write end is only here, so it ends when the spawner does.
     lifeline: Fd,
     slots: *mut Slot,
+    /// One for each slot.
+    owner_maps: *mut OwnerMap,
     /// How many of them have ever been used; the rest is memory that nobody has touched.
     used: usize,
     cgroups: Cgroups,
@@ -113,6 +123,7 @@ fn start(engine: Fd) -> sys::Result<Spawner> {
         children,
         lifeline,
         slots: sys::map(None, SLOTS * size_of::<Slot>())?.cast(),
+        owner_maps: sys::map(None, SLOTS * size_of::<OwnerMap>())?.cast(),
         used: 0,
         cgroups: Cgroups::none(),
         placeholders: Placeholders::new()?,
@@ -230,7 +241,12 @@ impl Spawner {
             Err(failure) => (failure.errno.0, failure.stage),
         };
         let answer = Text::<8>::new().push(&errno.to_le_bytes()).push(&[stage]);
-        sys::send(self.engine, answer.as_bytes(), &[]).map(|_| ())
+        sys::send(self.engine, answer.as_bytes(), &[])?;
+        if self.privileged && errno == 0 {
+            // Most trees that a box sees are the caller's own.
+            let _ = self.owner_map(0, (sys::getuid(), sys::getgid()));
+        }
+        Ok(())
     }
 
     /// Half makes a box and waits until it says that it can mount things. It is kept for the first that is asked for.
@@ -293,14 +309,26 @@ impl Spawner {
         self.free(index);
     }
 
-    fn fork_blank(&mut self, namespaces: u64, ids: Ids, index: usize, serial: u32, trial: bool) -> core::result::Result<(), Failure> {
+    fn fork_blank(
+        &mut self,
+        namespaces: u64,
+        ids: Ids,
+        index: usize,
+        serial: u32,
+        trial: bool,
+    ) -> core::result::Result<(), Failure> {
         let name = self.cgroups.name(serial);
         let [ours, theirs] = sys::record_pair().map_err(at(stage::HANDOVER))?;
         let cgroup = self.cgroups.open_v2(&name).map_err(at(stage::CGROUP))?;
         let entrances = self.cgroups.open_v1(&name, self.default_groups).map_err(at(stage::CGROUP))?;
-        let forked = sys::fork_into(namespaces, cgroup);
+        // A network namespace takes the kernel longer than all others together: the new process makes it by itself, while
+        // we go on.
+        let network = namespaces & sys::CLONE_NEWNET;
+        let forked = sys::fork_into(namespaces & !network, cgroup);
         if matches!(forked, Ok(sys::Forked::Child)) {
-            crate::setup::run(theirs, self.lifeline, &entrances, self.privileged, trial)
+            let start =
+                Start { orders: theirs, lifeline: self.lifeline, entrances, privileged: self.privileged, trial };
+            crate::setup::run(&start, network as usize)
         }
         entrances.close();
         if let Some(cgroup) = cgroup {
@@ -315,22 +343,21 @@ impl Spawner {
             Ok(sys::Forked::Child) => sys::exit(1),
             Ok(sys::Forked::Parent { pid, pidfd }) => {
                 sys::close(theirs);
-                self.slots()[index] =
-                    Slot {
-                        state: State::Blank,
-                        id: 0,
-                        serial,
-                        pid,
-                        pidfd,
-                        orders: ours,
-                        conversation: -1,
-                        released: false,
-                        groups: self.default_groups,
-                        // It puts itself in those, first of all.
-                        attached: self.default_groups,
-                        namespaces,
-                        ids,
-                    };
+                self.slots()[index] = Slot {
+                    state: State::Blank,
+                    id: 0,
+                    serial,
+                    pid,
+                    pidfd,
+                    orders: ours,
+                    conversation: -1,
+                    released: false,
+                    groups: self.default_groups,
+                    // It puts itself in those, first of all.
+                    attached: self.default_groups,
+                    namespaces,
+                    ids,
+                };
                 let mapped = if namespaces & sys::CLONE_NEWUSER == 0 {
                     Ok(())
                 } else {
@@ -395,9 +422,10 @@ impl Spawner {
         let ids = (reader.u32().map_err(malformed)?, reader.u32().map_err(malformed)?);
         let groups = reader.u8().map_err(malformed)?;
 
-        let ready = self.slots().iter().position(|slot| {
-            !fresh && slot.state == State::Blank && slot.namespaces == namespaces && slot.ids == ids
-        });
+        let ready = self
+            .slots()
+            .iter()
+            .position(|slot| !fresh && slot.state == State::Blank && slot.namespaces == namespaces && slot.ids == ids);
         let index = match ready {
             Some(index) => index,
             None => self.prepare(namespaces, ids, false)?,
@@ -435,30 +463,39 @@ impl Spawner {
     }
 
     /// Does on the host what a box needs there (limits, placeholders, source trees) and hands the rest to its init.
-    fn give_orders(&mut self, index: usize, reader: &mut Reader<'_>, inbox: &mut Inbox) -> core::result::Result<(), Failure> {
+    fn give_orders(
+        &mut self,
+        index: usize,
+        reader: &mut Reader<'_>,
+        inbox: &mut Inbox,
+    ) -> core::result::Result<(), Failure> {
         let malformed = |_| Failure { stage: stage::RECORD, index: 0, errno: sys::EPROTO };
         let name = self.cgroups.name(self.slots()[index].serial);
         for number in 0..reader.u32().map_err(malformed)? {
             let base = reader.u8().map_err(malformed)? as usize;
             let (file, value) = (reader.text().map_err(malformed)?, reader.bytes().map_err(malformed)?);
-            self.cgroups
-                .write(&name, base, file, value)
-                .map_err(|errno| Failure { stage: stage::LIMIT, index: number, errno })?;
+            self.cgroups.write(&name, base, file, value).map_err(|errno| Failure {
+                stage: stage::LIMIT,
+                index: number,
+                errno,
+            })?;
         }
         for number in 0..reader.u32().map_err(malformed)? {
             let (root, device, inode) =
                 (reader.text().map_err(malformed)?, reader.u64().map_err(malformed)?, reader.u64().map_err(malformed)?);
             let (path, directory) = (reader.text().map_err(malformed)?, reader.u8().map_err(malformed)? != 0);
-            self.placeholders
-                .hold(index as u32, root, device, inode, path, directory)
-                .map_err(|errno| Failure { stage: stage::PLACEHOLDER, index: number, errno })?;
+            self.placeholders.hold(index as u32, root, device, inode, path, directory).map_err(|errno| Failure {
+                stage: stage::PLACEHOLDER,
+                index: number,
+                errno,
+            })?;
         }
         let mut descriptors = [-1; DESCRIPTORS_MAX];
         descriptors[0] = *inbox.descriptors[..inbox.count].first().ok_or(malformed(crate::wire::Malformed))?;
         let mut count = 1;
-        let sent = self
-            .open_trees(index, reader, &mut descriptors, &mut count)
-            .and_then(|()| inbox.forward(self.slots()[index].orders, &mut descriptors, count).map_err(at(stage::HANDOVER)));
+        let sent = self.open_trees(index, reader, &mut descriptors, &mut count).and_then(|()| {
+            inbox.forward(self.slots()[index].orders, &mut descriptors, count).map_err(at(stage::HANDOVER))
+        });
         for descriptor in &descriptors[1..count] {
             sys::close(*descriptor);
         }
@@ -477,32 +514,33 @@ impl Spawner {
         if !self.privileged {
             return Ok(());
         }
-        let mut map: Option<((u32, u32), Fd)> = None;
         for number in 0..reader.u32().map_err(malformed)? {
             let tree = crate::view::Tree::read(reader).map_err(malformed)?;
             let namespace = if tree.flags & tree_flag::ID_MAPPED == 0 {
                 None
             } else {
-                let known = map.filter(|(owner, _)| *owner == tree.owner).map(|(_, namespace)| namespace);
-                Some(match known {
-                    Some(namespace) => namespace,
-                    None => {
-                        let namespace = map_namespace(tree.owner, self.outside_user(slot)).map_err(at(stage::MAP_NAMESPACE))?;
-                        if let Some((_, old)) = map.replace((tree.owner, namespace)) {
-                            sys::close(old);
-                        }
-                        namespace
-                    }
-                })
+                Some(self.owner_map(slot, tree.owner).map_err(at(stage::MAP_NAMESPACE))?)
             };
             let place = descriptors.get_mut(*count).ok_or(malformed(crate::wire::Malformed))?;
             *place = tree.open(namespace).map_err(|errno| Failure { stage: stage::TREE, index: number, errno })?;
             *count += 1;
         }
-        if let Some((_, namespace)) = map {
-            sys::close(namespace);
-        }
         Ok(())
+    }
+
+    /// The namespace through which trees of `owner` are shown to boxes in this slot.
+    fn owner_map(&self, slot: usize, owner: Ids) -> sys::Result<Fd> {
+        // SAFETY: a mapping of SLOTS entries, of which `slot` is one; nothing else refers to it meanwhile.
+        let map = unsafe { &mut *self.owner_maps.add(slot) };
+        if map.namespace > 0 {
+            if map.owner == owner {
+                return Ok(map.namespace);
+            }
+            sys::close(map.namespace);
+            map.namespace = 0;
+        }
+        *map = OwnerMap { namespace: map_namespace(owner, self.outside_user(slot))?, owner };
+        Ok(map.namespace)
     }
 
     fn reap(&mut self) -> sys::Result<()> {
@@ -515,9 +553,11 @@ impl Spawner {
                 // No child has ended, or there is none.
                 Ok(None) | Err(_) => return Ok(()),
             };
-            let Some(index) = self.slots().iter().position(|slot| {
-                slot.pid == pid && matches!(slot.state, State::Live | State::Blank)
-            }) else {
+            let Some(index) = self
+                .slots()
+                .iter()
+                .position(|slot| slot.pid == pid && matches!(slot.state, State::Live | State::Blank))
+            else {
                 continue;
             };
             let slot = &mut self.slots()[index];
@@ -614,9 +654,8 @@ fn map_namespace(owner: (u32, u32), outside: u32) -> sys::Result<Fd> {
         }
         Ok(sys::Forked::Parent { pid, pidfd }) => (pid, pidfd),
     };
-    let map = |inside: u32| {
-        Text::<40>::new().number(u64::from(inside)).push(b" ").number(u64::from(outside)).push(b" 1\n")
-    };
+    let map =
+        |inside: u32| Text::<40>::new().number(u64::from(inside)).push(b" ").number(u64::from(outside)).push(b" 1\n");
     let result = write_process_file(pid, b"/uid_map\0", map(owner.0).as_bytes())
         .and_then(|()| write_process_file(pid, b"/gid_map\0", map(owner.1).as_bytes()))
         .and_then(|()| {

@@ -143,13 +143,7 @@ impl View {
     /// Opens a place of the view, as it is: no link is followed.
     fn place(&self, path: &[u8]) -> sys::Result<Fd> {
         let path = relative(path);
-        sys::openat2(
-            self.root,
-            path,
-            sys::O_PATH | sys::O_NOFOLLOW,
-            0,
-            sys::RESOLVE_BENEATH | sys::RESOLVE_NO_SYMLINKS,
-        )
+        sys::openat2(self.root, path, sys::O_PATH | sys::O_NOFOLLOW, 0, sys::RESOLVE_BENEATH | sys::RESOLVE_NO_SYMLINKS)
     }
 
     /// Attaches a mount. A place that our own steps made in the root has no link in its path but ours, and is looked up
@@ -279,7 +273,8 @@ impl View {
 
     /// Covers what is at `path` with something empty.
     pub fn mask(&mut self, path: &[u8], kind: u8) -> sys::Result<()> {
-        let (path_of_cover, cover) = COVERS.get(kind as usize).zip(self.covers.get_mut(kind as usize)).ok_or(sys::EINVAL)?;
+        let (path_of_cover, cover) =
+            COVERS.get(kind as usize).zip(self.covers.get_mut(kind as usize)).ok_or(sys::EINVAL)?;
         if *cover < 0 {
             *cover = sys::openat(self.root, path_of_cover, sys::O_PATH | sys::O_NOFOLLOW, 0)?;
         }
@@ -291,8 +286,7 @@ impl View {
     /// through `/proc/self/fd` is not affected, and nothing else there needs writing.
     pub fn mount_proc(&self, path: &[u8]) -> sys::Result<()> {
         let context = sys::fsopen(b"proc\0")?;
-        let hardened =
-            sys::MOUNT_ATTR_RDONLY | sys::MOUNT_ATTR_NOSUID | sys::MOUNT_ATTR_NODEV | sys::MOUNT_ATTR_NOEXEC;
+        let hardened = sys::MOUNT_ATTR_RDONLY | sys::MOUNT_ATTR_NOSUID | sys::MOUNT_ATTR_NODEV | sys::MOUNT_ATTR_NOEXEC;
         let mount = sys::fsmount(context, hardened)?;
         self.attach(mount, path, true)
     }

@@ -146,7 +146,12 @@ impl Drop for Unfinished {
 
 impl Cell {
     /// Waits until the box that was asked for is ready.
-    pub(crate) async fn open(id: u32, conversation: AsyncFd<OwnedFd>, spawner: Spawner, spec: &CellSpec) -> Result<Self, CreateError> {
+    pub(crate) async fn open(
+        id: u32,
+        conversation: AsyncFd<OwnedFd>,
+        spawner: Spawner,
+        spec: &CellSpec,
+    ) -> Result<Self, CreateError> {
         let mut unfinished = Unfinished { id, spawner: Some(spawner.clone()) };
         let mut cgroup = None;
         // The spawner's word and the init's come in either order.
@@ -323,7 +328,12 @@ impl CellShared {
         let _ = socket::send_blocking(self.conversation.as_raw_fd(), record);
     }
 
-    async fn ask(&self, token: u32, record: &[u8], descriptors: &[std::os::fd::BorrowedFd<'_>]) -> Result<Answer, CellError> {
+    async fn ask(
+        &self,
+        token: u32,
+        record: &[u8],
+        descriptors: &[std::os::fd::BorrowedFd<'_>],
+    ) -> Result<Answer, CellError> {
         let (sender, receiver) = oneshot::channel();
         {
             let mut waiting = self.lock();

@@ -12,8 +12,8 @@
 #![allow(unsafe_code, reason = "this crate is where the Linux system calls are made")]
 #![cfg(target_os = "linux")]
 
-pub mod cgroup;
 mod cell;
+pub mod cgroup;
 mod helper;
 pub mod landlock;
 pub mod notify;

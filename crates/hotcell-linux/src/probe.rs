@@ -94,7 +94,8 @@ fn sysctl(name: &str) -> Option<String> {
 /// Why user namespaces do not work here, and the command that would change it; `error` is what the kernel said.
 pub fn explain_user_namespace(error: &io::Error) -> String {
     if sysctl("user/max_user_namespaces").as_deref() == Some("0") {
-        return "user namespaces are turned off: `sysctl user.max_user_namespaces=15000` (as root) turns them on".into();
+        return "user namespaces are turned off: `sysctl user.max_user_namespaces=15000` (as root) turns them on"
+            .into();
     }
     if sysctl("kernel/unprivileged_userns_clone").as_deref() == Some("0") {
         return "user namespaces are kept from ordinary users: `sysctl kernel.unprivileged_userns_clone=1` (as root) allows them".into();
@@ -102,7 +103,9 @@ pub fn explain_user_namespace(error: &io::Error) -> String {
     if sysctl("kernel/apparmor_restrict_unprivileged_userns").as_deref() == Some("1") {
         return "AppArmor restricts user namespaces: `sysctl kernel.apparmor_restrict_unprivileged_userns=0` (as root), or a profile for this program, allows them".into();
     }
-    format!("a user namespace cannot be used here ({error}): in a container, start that with a seccomp profile that allows `unshare` and `mount`")
+    format!(
+        "a user namespace cannot be used here ({error}): in a container, start that with a seccomp profile that allows `unshare` and `mount`"
+    )
 }
 
 /// Memory files live on a tmpfs of the kernel's own.

@@ -216,8 +216,8 @@ impl Launch {
             pair.push(value);
             record = record.text(OsStr::from_bytes(pair.as_bytes()));
         }
-        let plumbing = Plumbing::lay(self.standard)
-            .map_err(|source| LaunchError::Prepare { step: "make the pipes", source })?;
+        let plumbing =
+            Plumbing::lay(self.standard).map_err(|source| LaunchError::Prepare { step: "make the pipes", source })?;
         Ok((record.finish(), plumbing))
     }
 }

@@ -130,7 +130,11 @@ pub(crate) fn send_blocking(socket: RawFd, record: &[u8]) -> io::Result<()> {
 }
 
 /// Sends one record, waiting for room without blocking the thread.
-pub(crate) async fn send_async(socket: &AsyncFd<OwnedFd>, record: &[u8], descriptors: &[BorrowedFd<'_>]) -> io::Result<()> {
+pub(crate) async fn send_async(
+    socket: &AsyncFd<OwnedFd>,
+    record: &[u8],
+    descriptors: &[BorrowedFd<'_>],
+) -> io::Result<()> {
     // Nearly always there is room, and then there is nothing to wait for.
     match send(socket.as_raw_fd(), record, descriptors) {
         Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}

@@ -98,8 +98,7 @@ impl Spawner {
     pub fn start(cgroups: Arc<Layout>) -> Result<Self, StartError> {
         let (ours, theirs) = socket::pair().map_err(|source| StartError { step: "make a socket pair", source })?;
         let child = helper::start(theirs).map_err(|source| StartError { step: "run the helper", source })?;
-        let shared =
-            Shared { socket: ours, cgroups, next_id: AtomicU32::new(1), process: Mutex::new(Some(child)) };
+        let shared = Shared { socket: ours, cgroups, next_id: AtomicU32::new(1), process: Mutex::new(Some(child)) };
         Ok(Self { shared: Arc::new(shared) })
     }
 

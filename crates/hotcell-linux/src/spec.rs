@@ -360,7 +360,7 @@ impl CellSpec {
 
     /// Loads the system call filter; with `listen`, refused calls are announced on [`crate::Cell::listener`].
     pub fn seccomp(&mut self, program: &crate::seccomp::Program, listen: bool) {
-        let encoded = Writer::new(step::SECCOMP).bytes(&program.as_bytes()).u8(u8::from(listen));
+        let encoded = Writer::new(step::SECCOMP).bytes(program.as_bytes()).u8(u8::from(listen));
         self.step("load the system call filter".into(), encoded);
     }
 

@@ -1,10 +1,14 @@
 //! A bare box, without policy: the helper's conversation from greeting to end.
+#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use std::path::Path;
 use std::sync::Arc;
 
 use hotcell_linux::cgroup::Layout;
-use hotcell_linux::{CellSpec, Cover, Launch, LaunchError, Namespaces, Owner, Spawner, SpawnerOptions, Standard, Tree, TreeOptions, probe};
+use hotcell_linux::{
+    CellSpec, Cover, Launch, LaunchError, Namespaces, Owner, Spawner, SpawnerOptions, Standard, Tree, TreeOptions,
+    probe,
+};
 
 const NAMESPACES: Namespaces = Namespaces { user: true, network: true };
 const USER: Owner = Owner { uid: 1000, gid: 1000 };

@@ -49,9 +49,9 @@ pub async fn examine() -> Diagnosis {
 
 #[cfg(target_os = "linux")]
 mod linux {
+    use hotcell_backends::native::Controller;
     use hotcell_backends::native::{Machine, NativeBackend, UserNamespace};
     use hotcell_backends::registry::StartOptions;
-    use hotcell_backends::native::Controller;
     use hotcell_core::capability::{Capability, Control};
 
     use super::{Diagnosis, Finding, State};
@@ -74,10 +74,15 @@ mod linux {
 
     fn diagnose(backend: &NativeBackend) -> Diagnosis {
         let machine = backend.machine();
-        let mut findings = vec![namespaces(machine), privileges(machine), landlock(machine), seccomp(machine), cgroups(machine)];
+        let mut findings =
+            vec![namespaces(machine), privileges(machine), landlock(machine), seccomp(machine), cgroups(machine)];
         for (control, name) in [
-            (Control::Memory, "memory limit"), (Control::CpuTime, "CPU time limit"), (Control::Cpus, "CPU share"),
-            (Control::ProcessCount, "process limit"), (Control::Disk, "disk limit"), (Control::Overlay, "overlay workspaces"),
+            (Control::Memory, "memory limit"),
+            (Control::CpuTime, "CPU time limit"),
+            (Control::Cpus, "CPU share"),
+            (Control::ProcessCount, "process limit"),
+            (Control::Disk, "disk limit"),
+            (Control::Overlay, "overlay workspaces"),
         ] {
             if matches!(machine.user_namespace, UserNamespace::Missing(_)) {
                 // Said once is enough.
@@ -99,9 +104,18 @@ mod linux {
 
     fn namespaces(machine: &Machine) -> Finding {
         match &machine.user_namespace {
-            UserNamespace::Works => finding("namespaces", State::Good, "user, mount, pid, network, ipc, uts and cgroup namespaces can be made", None),
-            UserNamespace::Without(why) => finding("namespaces", State::Limited, "all but user namespaces can be made", Some(why.clone())),
-            UserNamespace::Missing(why) => finding("namespaces", State::Missing, "no box can be made here", Some(why.clone())),
+            UserNamespace::Works => finding(
+                "namespaces",
+                State::Good,
+                "user, mount, pid, network, ipc, uts and cgroup namespaces can be made",
+                None,
+            ),
+            UserNamespace::Without(why) => {
+                finding("namespaces", State::Limited, "all but user namespaces can be made", Some(why.clone()))
+            }
+            UserNamespace::Missing(why) => {
+                finding("namespaces", State::Missing, "no box can be made here", Some(why.clone()))
+            }
         }
     }
 
@@ -112,7 +126,10 @@ mod linux {
             let detail = format!("root: every box gets a host user {whose}{inherited}");
             return finding("privileges", State::Good, detail, None);
         }
-        let detail = format!("an ordinary user: boxes run as uid {} on the host, with no privileges{inherited}", machine.findings.user);
+        let detail = format!(
+            "an ordinary user: boxes run as uid {} on the host, with no privileges{inherited}",
+            machine.findings.user
+        );
         finding("privileges", State::Good, detail, None)
     }
 
@@ -124,7 +141,12 @@ mod linux {
                 "this kernel has none: the mount namespace alone holds the file rules",
                 Some("use Linux 5.13 or later with `landlock` in the `lsm=` boot parameter".into()),
             ),
-            version @ 1..=5 => finding("Landlock", State::Limited, format!("version {version}: no scopes"), Some("Linux 6.12 has them".into())),
+            version @ 1..=5 => finding(
+                "Landlock",
+                State::Limited,
+                format!("version {version}: no scopes"),
+                Some("Linux 6.12 has them".into()),
+            ),
             version => finding("Landlock", State::Good, format!("version {version} is used"), None),
         }
     }
@@ -132,8 +154,18 @@ mod linux {
     fn seccomp(machine: &Machine) -> Finding {
         match (machine.findings.seccomp, machine.findings.seccomp_notify) {
             (true, true) => finding("seccomp", State::Good, "filters can be loaded, refused calls are counted", None),
-            (true, false) => finding("seccomp", State::Limited, "filters can be loaded, refused calls are not counted", Some("Linux 5.0 can count them".into())),
-            (false, _) => finding("seccomp", State::Missing, "no filter can be loaded", Some("use a kernel with CONFIG_SECCOMP_FILTER".into())),
+            (true, false) => finding(
+                "seccomp",
+                State::Limited,
+                "filters can be loaded, refused calls are not counted",
+                Some("Linux 5.0 can count them".into()),
+            ),
+            (false, _) => finding(
+                "seccomp",
+                State::Missing,
+                "no filter can be loaded",
+                Some("use a kernel with CONFIG_SECCOMP_FILTER".into()),
+            ),
         }
     }
 
@@ -152,7 +184,9 @@ mod linux {
 
     fn capability(name: &str, capability: &Capability) -> Finding {
         match capability {
-            Capability::Approximated { by, how } => finding(name, State::Limited, format!("approximated by {by}: {how}"), None),
+            Capability::Approximated { by, how } => {
+                finding(name, State::Limited, format!("approximated by {by}: {how}"), None)
+            }
             Capability::Unsupported { why, hint } => finding(name, State::Missing, why.clone(), Some(hint.clone())),
             other => finding(name, State::Good, other.to_string(), None),
         }

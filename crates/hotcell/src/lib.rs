@@ -29,17 +29,19 @@ mod one_shot;
 mod pool;
 pub mod settings;
 
-pub use hotcell_core::{backend as contracts, capability, config, layers, outcome, plan, policy, runtime, schema, secret, text};
+pub use hotcell_core::{
+    backend as contracts, capability, config, layers, outcome, plan, policy, runtime, schema, secret, text,
+};
 
 pub use backend::create_backend;
 pub use engine::{Engine, EngineOptions};
 pub use error::EngineError;
 pub use hotcell_backends::registry::BackendError;
 pub use hotcell_core::backend::{
-    CaptureLimits, CapturedStream, Change, ChangeKind, CreateError, DestroyError, FileEntry, FileKind, Files, FilesError,
-    OutputEvent, OutputEvents, ProcessError, ProcessId, ProcessIo, ProcessStdin, Sandbox, SandboxBackend, SandboxId,
-    SandboxOutput, SandboxedProcess, Signal, SpawnConfig, SpawnError, StdinMode, Stream, StreamCapture, TtySize,
-    Workspace, WorkspaceError,
+    CaptureLimits, CapturedStream, Change, ChangeKind, CreateError, DestroyError, FileEntry, FileKind, Files,
+    FilesError, OutputEvent, OutputEvents, ProcessError, ProcessId, ProcessIo, ProcessStdin, Sandbox, SandboxBackend,
+    SandboxId, SandboxOutput, SandboxedProcess, Signal, SpawnConfig, SpawnError, StdinMode, Stream, StreamCapture,
+    TtySize, Workspace, WorkspaceError,
 };
 pub use hotcell_core::capability::{Capabilities, Capability, Control};
 pub use hotcell_core::outcome::{Outcome, Status, Usage};

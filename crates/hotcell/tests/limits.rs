@@ -6,7 +6,9 @@ mod common;
 
 use std::time::Duration;
 
-use common::{LONG, PYTHON, Place, engine, engine_with, eventually, has_program, marker, processes_with, python, sh, skip};
+use common::{
+    LONG, PYTHON, Place, engine, engine_with, eventually, has_program, marker, processes_with, python, sh, skip,
+};
 use hotcell::plan::EnforcementReport;
 use hotcell::policy::PolicyBuilder;
 use hotcell::{Capability, Control, Engine, Policy, SandboxOutput, SpawnConfig, Status, StdinMode};
@@ -37,7 +39,13 @@ fn is_enforced(report: &EnforcementReport, control: Control) -> bool {
 
 #[track_caller]
 fn assert_status(output: &SandboxOutput, status: Status) {
-    assert_eq!(output.status(), status, "stdout {:?}\nstderr {:?}", common::text(&output.stdout), common::text(&output.stderr));
+    assert_eq!(
+        output.status(),
+        status,
+        "stdout {:?}\nstderr {:?}",
+        common::text(&output.stdout),
+        common::text(&output.stderr)
+    );
 }
 
 /// Holds on to 200 MiB in one way, then waits to be caught: sampling may take a moment.
@@ -147,7 +155,8 @@ async fn an_earlier_misfortune_is_not_blamed_on_a_later_command() {
     let sandbox = engine.create(&policy).await.unwrap();
     let word = marker();
     // A daemon that outlives its command, then runs out of memory while no command runs.
-    let daemon = format!("({PYTHON} -I -c 'import time; time.sleep(1); b = bytearray(200 << 20)' {word} &) >/dev/null 2>&1");
+    let daemon =
+        format!("({PYTHON} -I -c 'import time; time.sleep(1); b = bytearray(200 << 20)' {word} &) >/dev/null 2>&1");
     let output = common::run_in(&*sandbox, sh(&daemon)).await;
     assert_status(&output, Status::Exited(0));
     eventually("the daemon is killed", || processes_with(&word).is_empty()).await;
@@ -253,7 +262,8 @@ async fn a_fork_bomb_ends_and_leaves_nothing() {
         return;
     }
     for engine in [engine(test).await.unwrap(), engine_with(NO_CGROUPS).await] {
-        let policy = limited(&engine, Control::ProcessCount, |policy| policy.processes(30).timeout(Duration::from_secs(2)));
+        let policy =
+            limited(&engine, Control::ProcessCount, |policy| policy.processes(30).timeout(Duration::from_secs(2)));
         let word = marker();
         // Each tries for ever, whatever fails.
         let bomb = "trap '' TERM INT HUP; while :; do /bin/sh -c \"$0\" \"$0\" \"$1\" & done 2>/dev/null";
@@ -298,7 +308,8 @@ async fn the_number_of_files_is_bounded() {
         return;
     }
     let policy = limited(&engine, Control::Disk, |policy| policy.disk(8 * MIB));
-    let many = "import os\nos.chdir('/tmp')\nfor i in range(100000): os.close(os.open(str(i), os.O_CREAT | os.O_WRONLY))";
+    let many =
+        "import os\nos.chdir('/tmp')\nfor i in range(100000): os.close(os.open(str(i), os.O_CREAT | os.O_WRONLY))";
     assert_status(&engine.run_with(&policy, python(many)).await.unwrap(), Status::Disk);
     let some = many.replace("100000", "500");
     assert_status(&engine.run_with(&policy, python(&some)).await.unwrap(), Status::Exited(0));

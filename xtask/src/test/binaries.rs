@@ -57,30 +57,22 @@ fn read_messages(messages: &str) -> Binaries {
         if message["reason"] != "compiler-artifact" {
             continue;
         }
-        let (Some(executable), Some(manifest), Some(target)) = (
-            message["executable"].as_str(),
-            message["manifest_path"].as_str(),
-            message["target"]["name"].as_str(),
-        ) else {
+        let (Some(executable), Some(manifest), Some(target)) =
+            (message["executable"].as_str(), message["manifest_path"].as_str(), message["target"]["name"].as_str())
+        else {
             continue;
         };
         let Some(directory) = PathBuf::from(manifest).parent().map(PathBuf::from) else {
             continue;
         };
         if message["profile"]["test"] != true {
-            binaries
-                .programs
-                .push((target.to_owned(), executable.into()));
+            binaries.programs.push((target.to_owned(), executable.into()));
             continue;
         }
         // A crate's folder bears its name.
-        let package = directory
-            .file_name()
-            .map(|name| name.to_string_lossy().into_owned())
-            .unwrap_or_default();
-        let is_integration = message["target"]["kind"]
-            .as_array()
-            .is_some_and(|kinds| kinds.iter().any(|kind| kind == "test"));
+        let package = directory.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
+        let is_integration =
+            message["target"]["kind"].as_array().is_some_and(|kinds| kinds.iter().any(|kind| kind == "test"));
         let what = if is_integration { target } else { "unit" };
         binaries.tests.push(TestBinary {
             name: format!("{package} {what}"),
@@ -112,19 +104,9 @@ mod tests {
             r#"{"reason":"build-finished","success":true}"#,
             "\nnot json\n",
         ));
-        let names: Vec<&str> = binaries
-            .tests
-            .iter()
-            .map(|test| test.name.as_str())
-            .collect();
+        let names: Vec<&str> = binaries.tests.iter().map(|test| test.name.as_str()).collect();
         assert_eq!(names, ["cli run", "core unit"]);
         assert_eq!(binaries.tests[0].directory, PathBuf::from("/w/crates/cli"));
-        assert_eq!(
-            binaries.programs,
-            [(
-                "hotcell".to_owned(),
-                PathBuf::from("/w/target/debug/hotcell")
-            )]
-        );
+        assert_eq!(binaries.programs, [("hotcell".to_owned(), PathBuf::from("/w/target/debug/hotcell"))]);
     }
 }

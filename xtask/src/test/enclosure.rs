@@ -72,10 +72,9 @@ impl Enclosure {
         trial.arg("true");
         match process::run(&mut trial, Duration::from_secs(30)) {
             Ok(finished) if finished.success() => Ok(Self(())),
-            Ok(finished) => Err(format!(
-                "root cannot make process and mount namespaces here: {}",
-                finished.output.trim()
-            )),
+            Ok(finished) => {
+                Err(format!("root cannot make process and mount namespaces here: {}", finished.output.trim()))
+            }
             Err(error) => Err(format!("{error:#}")),
         }
     }
@@ -90,11 +89,8 @@ impl Enclosure {
     /// `binary` run as the ordinary user who owns `checkout`.
     pub(crate) fn command_as(&self, binary: &TestBinary, checkout: &Checkout) -> Command {
         let covers: Vec<&Path> = checkout.covers.iter().map(AsRef::as_ref).collect();
-        let places: Vec<(&Path, &Path)> = checkout
-            .places
-            .iter()
-            .map(|(staged, place)| (staged.as_path(), place.as_path()))
-            .collect();
+        let places: Vec<(&Path, &Path)> =
+            checkout.places.iter().map(|(staged, place)| (staged.as_path(), place.as_path())).collect();
         let mut command = self.bare(&covers, &places, &binary.directory);
         command
             .args(["setpriv", "--clear-groups", "--inh-caps=-all"])
@@ -111,15 +107,7 @@ impl Enclosure {
         let mut command = Command::new("setpriv");
         command
             .args(["--pdeathsig=KILL", "unshare", "--mount", "--pid", "--fork"])
-            .args([
-                "--kill-child=KILL",
-                "--mount-proc",
-                "--",
-                "sh",
-                "-c",
-                SCRIPT,
-                "enclosure",
-            ])
+            .args(["--kill-child=KILL", "--mount-proc", "--", "sh", "-c", SCRIPT, "enclosure"])
             .args(covers)
             .arg("--");
         for (staged, place) in places {
@@ -154,11 +142,7 @@ mod tests {
 
     fn note_skip(test: &str, reason: &str) {
         if let Some(path) = std::env::var_os(SKIP_LOG) {
-            let mut log = OpenOptions::new()
-                .append(true)
-                .create(true)
-                .open(path)
-                .unwrap();
+            let mut log = OpenOptions::new().append(true).create(true).open(path).unwrap();
             writeln!(log, "{test}: {reason}").unwrap();
         }
     }
@@ -172,25 +156,15 @@ mod tests {
 
     #[test]
     fn survivors_are_named_and_ended() {
-        if let Some(finished) = run(
-            "survivors_are_named_and_ended",
-            "setsid sleep 4321 & exit 0",
-        ) {
+        if let Some(finished) = run("survivors_are_named_and_ended", "setsid sleep 4321 & exit 0") {
             assert_eq!(finished.status.code(), Some(LEFT_BEHIND));
-            assert!(
-                finished.output.contains("left behind: sleep("),
-                "{}",
-                finished.output
-            );
+            assert!(finished.output.contains("left behind: sleep("), "{}", finished.output);
         }
     }
 
     #[test]
     fn orphans_that_end_soon_are_no_survivors() {
-        if let Some(finished) = run(
-            "orphans_that_end_soon_are_no_survivors",
-            "setsid sleep 0.3 & exit 0",
-        ) {
+        if let Some(finished) = run("orphans_that_end_soon_are_no_survivors", "setsid sleep 0.3 & exit 0") {
             assert_eq!(finished.status.code(), Some(0), "{}", finished.output);
         }
     }

@@ -43,10 +43,7 @@ pub(crate) fn parse(output: &str) -> Report {
             if result == "FAILED" {
                 report.failed.push(name.to_owned());
             } else if result == "ignored" {
-                report.ignored.push((
-                    name.to_owned(),
-                    "marked `ignore`, no reason given".to_owned(),
-                ));
+                report.ignored.push((name.to_owned(), "marked `ignore`, no reason given".to_owned()));
             } else if let Some(reason) = result.strip_prefix("ignored, ") {
                 report.ignored.push((name.to_owned(), reason.to_owned()));
             }
@@ -54,9 +51,7 @@ pub(crate) fn parse(output: &str) -> Report {
     }
     // Output printed by a test in the middle of its line can hide a name; the count still tells.
     while report.failed.len() < failed_by_count {
-        report
-            .failed
-            .push("a test whose name was not seen".to_owned());
+        report.failed.push("a test whose name was not seen".to_owned());
     }
     report
 }
@@ -88,10 +83,7 @@ mod tests {
         );
         assert_eq!(report.passed, 3);
         assert_eq!(report.failed, ["c"]);
-        assert_eq!(
-            report.ignored[0],
-            ("d".to_owned(), "needs a cluster".to_owned())
-        );
+        assert_eq!(report.ignored[0], ("d".to_owned(), "needs a cluster".to_owned()));
         assert_eq!(report.ignored[1].0, "e");
         assert!(report.has_result);
         assert_eq!(report.summary(), "3 passed, 1 FAILED, 2 ignored");

@@ -100,9 +100,7 @@ fn parse(arguments: &[String]) -> Result<Option<String>> {
     let filter = match arguments {
         [] => None,
         [flag, name] if flag == "--filter" => Some(name.clone()),
-        [joined] if joined.starts_with("--filter=") => {
-            joined.strip_prefix("--filter=").map(str::to_owned)
-        }
+        [joined] if joined.starts_with("--filter=") => joined.strip_prefix("--filter=").map(str::to_owned),
         _ => bail!("usage: cargo xtask test [--filter NAME]"),
     };
     if filter.as_deref() == Some("") {
@@ -150,14 +148,7 @@ fn other_architecture(tally: &mut Tally) -> Result<()> {
         return Ok(());
     }
     let mut command = cargo()?;
-    command.args([
-        "check",
-        "--quiet",
-        "--workspace",
-        "--all-targets",
-        "--target",
-        OTHER_TARGET,
-    ]);
+    command.args(["check", "--quiet", "--workspace", "--all-targets", "--target", OTHER_TARGET]);
     step(&name, &mut command, tally)
 }
 
@@ -201,9 +192,7 @@ fn as_ordinary_user(
     let user = ordinary_user::User::unused()?;
     progress::heading(&format!("Tests, as an ordinary user (uid {})", user.uid()));
     let line = progress::begin("a checkout of their own");
-    let checkout = user
-        .prepare(scratch, binaries)
-        .context("cannot prepare a checkout for an ordinary user")?;
+    let checkout = user.prepare(scratch, binaries).context("cannot prepare a checkout for an ordinary user")?;
     runner.give_skip_log_to(user.uid())?;
     line.end("ok");
     for binary in &binaries.tests {
@@ -219,9 +208,7 @@ fn as_ordinary_user(
 /// Do we run as root? The owner of our own entry in /proc is the user that we are.
 fn is_root() -> bool {
     use std::os::unix::fs::MetadataExt;
-    Path::new("/proc/self")
-        .metadata()
-        .is_ok_and(|entry| entry.uid() == 0)
+    Path::new("/proc/self").metadata().is_ok_and(|entry| entry.uid() == 0)
 }
 
 fn under_ci() -> bool {
@@ -233,35 +220,19 @@ mod tests {
     use super::*;
 
     fn parse_words(words: &[&str]) -> Result<Option<String>> {
-        parse(
-            &words
-                .iter()
-                .map(|word| (*word).to_owned())
-                .collect::<Vec<_>>(),
-        )
+        parse(&words.iter().map(|word| (*word).to_owned()).collect::<Vec<_>>())
     }
 
     #[test]
     fn the_filter_has_two_spellings() {
         assert_eq!(parse_words(&[]).unwrap(), None);
-        assert_eq!(
-            parse_words(&["--filter", "timeout"]).unwrap().as_deref(),
-            Some("timeout")
-        );
-        assert_eq!(
-            parse_words(&["--filter=timeout"]).unwrap().as_deref(),
-            Some("timeout")
-        );
+        assert_eq!(parse_words(&["--filter", "timeout"]).unwrap().as_deref(), Some("timeout"));
+        assert_eq!(parse_words(&["--filter=timeout"]).unwrap().as_deref(), Some("timeout"));
     }
 
     #[test]
     fn anything_else_is_refused() {
-        for words in [
-            &["--filter"][..],
-            &["--filter="],
-            &["timeout"],
-            &["--all", "x"],
-        ] {
+        for words in [&["--filter"][..], &["--filter="], &["timeout"], &["--all", "x"]] {
             assert!(parse_words(words).is_err(), "{words:?}");
         }
     }

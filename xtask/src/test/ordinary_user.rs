@@ -65,11 +65,7 @@ impl User {
         let target = target.canonicalize().unwrap_or(target);
 
         let staged_checkout = scratch.path().join("checkout");
-        self.copy_tree(
-            &checkout,
-            &staged_checkout,
-            &[&target, &checkout.join(".git")],
-        )?;
+        self.copy_tree(&checkout, &staged_checkout, &[&target, &checkout.join(".git")])?;
         let mut places = vec![(staged_checkout.clone(), checkout.clone())];
         let staged_target = match target.strip_prefix(&checkout) {
             Ok(inside) => staged_checkout.join(inside),
@@ -97,24 +93,13 @@ impl User {
         let temporary = scratch.path().join("tmp");
         self.make_directory(&home)?;
         self.make_directory(&temporary)?;
-        let covers = places
-            .iter()
-            .filter_map(|(_, place)| first_closed(place))
-            .collect();
-        Ok(Checkout {
-            uid: self.uid,
-            covers,
-            places,
-            home,
-            temporary,
-        })
+        let covers = places.iter().filter_map(|(_, place)| first_closed(place)).collect();
+        Ok(Checkout { uid: self.uid, covers, places, home, temporary })
     }
 
     fn copy_tree(&self, from: &Path, to: &Path, except: &[&Path]) -> Result<()> {
         self.make_directory(to)?;
-        for entry in
-            fs::read_dir(from).with_context(|| format!("cannot list {}", from.display()))?
-        {
+        for entry in fs::read_dir(from).with_context(|| format!("cannot list {}", from.display()))? {
             let entry = entry?;
             let source = entry.path();
             if except.contains(&source.as_path()) {
@@ -135,8 +120,7 @@ impl User {
     }
 
     fn copy_file(&self, from: &Path, to: &Path) -> Result<()> {
-        fs::copy(from, to)
-            .with_context(|| format!("cannot copy {} to {}", from.display(), to.display()))?;
+        fs::copy(from, to).with_context(|| format!("cannot copy {} to {}", from.display(), to.display()))?;
         self.own(to)
     }
 
@@ -151,8 +135,7 @@ impl User {
 
     fn make_directory(&self, path: &Path) -> Result<()> {
         if !path.is_dir() {
-            fs::create_dir(path)
-                .with_context(|| format!("cannot make the directory {}", path.display()))?;
+            fs::create_dir(path).with_context(|| format!("cannot make the directory {}", path.display()))?;
         }
         fs::set_permissions(path, Permissions::from_mode(0o755))?;
         self.own(path)
@@ -170,10 +153,7 @@ impl Checkout {
         let mut environment = vec![
             ("HOME", self.home.clone()),
             ("TMPDIR", self.temporary.clone()),
-            (
-                "PATH",
-                PathBuf::from("/usr/local/bin:/usr/bin:/bin:/usr/sbin:/sbin"),
-            ),
+            ("PATH", PathBuf::from("/usr/local/bin:/usr/bin:/bin:/usr/sbin:/sbin")),
             ("LANG", PathBuf::from("C.UTF-8")),
         ];
         for name in ["CI", "RUST_BACKTRACE"] {
@@ -191,11 +171,7 @@ fn first_closed(path: &Path) -> Option<PathBuf> {
     ancestors.reverse();
     ancestors
         .into_iter()
-        .find(|directory| {
-            directory
-                .metadata()
-                .map_or(true, |metadata| metadata.mode() & 0o001 == 0)
-        })
+        .find(|directory| directory.metadata().map_or(true, |metadata| metadata.mode() & 0o001 == 0))
         .map(Path::to_path_buf)
 }
 
@@ -210,8 +186,7 @@ mod tests {
 
     #[test]
     fn the_first_closed_directory_is_found() {
-        let base =
-            std::env::temp_dir().join(format!("hotcell-xtask-closed-{}", std::process::id()));
+        let base = std::env::temp_dir().join(format!("hotcell-xtask-closed-{}", std::process::id()));
         let inner = base.join("closed/inner");
         fs::create_dir_all(&inner).unwrap();
         fs::set_permissions(base.join("closed"), Permissions::from_mode(0o700)).unwrap();

@@ -34,10 +34,7 @@ pub(crate) struct Runner<'a> {
 
 impl<'a> Runner<'a> {
     pub(crate) fn new(scratch: &Scratch, filter: Option<&'a str>) -> Self {
-        Self {
-            skip_log: scratch.path().join("skips"),
-            filter,
-        }
+        Self { skip_log: scratch.path().join("skips"), filter }
     }
 
     /// Lets the tests of the user `uid` write to the skip log.
@@ -49,21 +46,11 @@ impl<'a> Runner<'a> {
 
     /// Runs `command`, which starts `binary` in whatever surroundings, and counts the result under the binary's
     /// name followed by `suffix`.
-    pub(crate) fn run(
-        &self,
-        binary: &TestBinary,
-        mut command: Command,
-        suffix: &str,
-        tally: &mut Tally,
-    ) -> Result<()> {
+    pub(crate) fn run(&self, binary: &TestBinary, mut command: Command, suffix: &str, tally: &mut Tally) -> Result<()> {
         // Emptied rather than removed, so that it keeps its owner.
-        fs::write(&self.skip_log, "")
-            .with_context(|| format!("cannot empty {}", self.skip_log.display()))?;
+        fs::write(&self.skip_log, "").with_context(|| format!("cannot empty {}", self.skip_log.display()))?;
         forget_hotcell_settings(&mut command);
-        command
-            .env("CARGO_MANIFEST_DIR", &binary.directory)
-            .env(SKIP_LOG, &self.skip_log)
-            .args(self.filter);
+        command.env("CARGO_MANIFEST_DIR", &binary.directory).env(SKIP_LOG, &self.skip_log).args(self.filter);
 
         let line = progress::begin(&binary.name);
         let finished = process::run(&mut command, BINARY_LIMIT)?;

@@ -20,11 +20,7 @@ impl Scratch {
     /// Makes the directory: on disk and open to every user's eyes where we are root (a copy of the test binaries
     /// for an ordinary user goes there), else in the user's own temporary directory.
     pub(crate) fn create() -> Result<Self> {
-        let base = if is_root() {
-            PathBuf::from("/var/tmp")
-        } else {
-            env::temp_dir()
-        };
+        let base = if is_root() { PathBuf::from("/var/tmp") } else { env::temp_dir() };
         let path = base.join(format!("hotcell-xtask-{}", process::id()));
         DirBuilder::new()
             .mode(0o755)

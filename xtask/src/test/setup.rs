@@ -35,45 +35,21 @@ struct Need {
 
 /// Everything that tests use beyond Rust.
 const NEEDS: &[Need] = &[
-    need(
-        "bubblewrap",
-        Sign::Program("bwrap"),
-        "the comparison in benchmarks",
-    ),
+    need("bubblewrap", Sign::Program("bwrap"), "the comparison in benchmarks"),
     need("gcc", Sign::Program("cc"), "compiling C inside a box"),
-    need(
-        "libc6-dev",
-        Sign::File("/usr/include/stdio.h"),
-        "compiling C inside a box",
-    ),
+    need("libc6-dev", Sign::File("/usr/include/stdio.h"), "compiling C inside a box"),
     need("python3", Sign::Program("python3"), "Python inside a box"),
     need("python3-pip", Sign::Program("pip3"), "pip inside a box"),
-    need(
-        "python3-venv",
-        Sign::FileLike("/usr/share/python-wheels", "pip-"),
-        "installing a wheel without a network",
-    ),
+    need("python3-venv", Sign::FileLike("/usr/share/python-wheels", "pip-"), "installing a wheel without a network"),
     need("git", Sign::Program("git"), "git inside a box"),
     need("nodejs", Sign::Program("node"), "Node.js inside a box"),
-    need(
-        "util-linux",
-        Sign::Program("setpriv"),
-        "tests as an ordinary user",
-    ),
+    need("util-linux", Sign::Program("setpriv"), "tests as an ordinary user"),
     need("bsdutils", Sign::Program("script"), "tests of terminals"),
-    need(
-        "strace",
-        Sign::Program("strace"),
-        "tests that count system calls",
-    ),
+    need("strace", Sign::Program("strace"), "tests that count system calls"),
 ];
 
 const fn need(package: &'static str, sign: Sign, purpose: &'static str) -> Need {
-    Need {
-        package,
-        sign,
-        purpose,
-    }
+    Need { package, sign, purpose }
 }
 
 impl Need {
@@ -82,9 +58,7 @@ impl Need {
             Sign::Program(name) => has_program(name),
             Sign::File(path) => Path::new(path).exists(),
             Sign::FileLike(directory, prefix) => fs::read_dir(directory).is_ok_and(|entries| {
-                entries
-                    .filter_map(Result::ok)
-                    .any(|entry| entry.file_name().to_string_lossy().starts_with(prefix))
+                entries.filter_map(Result::ok).any(|entry| entry.file_name().to_string_lossy().starts_with(prefix))
             }),
         }
     }
@@ -96,9 +70,7 @@ pub(crate) fn has_python() -> bool {
 }
 
 fn has_program(name: &str) -> bool {
-    SYSTEM_PROGRAMS
-        .iter()
-        .any(|directory| Path::new(directory).join(name).exists())
+    SYSTEM_PROGRAMS.iter().any(|directory| Path::new(directory).join(name).exists())
 }
 
 /// Something that is not there and was not to be had.
@@ -119,10 +91,7 @@ pub(crate) fn programs(tally: &mut Tally) -> Result<()> {
         "not installed, and this is not a Debian kind of system: install it by hand".to_owned()
     } else if !is_root() {
         let packages: Vec<&str> = missing.iter().map(|need| need.package).collect();
-        format!(
-            "not installed; `sudo apt-get install {}` brings it",
-            packages.join(" ")
-        )
+        format!("not installed; `sudo apt-get install {}` brings it", packages.join(" "))
     } else {
         let trouble = install(&missing)?;
         missing.retain(|need| !need.is_met());
@@ -171,12 +140,7 @@ fn apt_get() -> Command {
 }
 
 fn last_line(output: &str) -> String {
-    output
-        .trim_end()
-        .lines()
-        .next_back()
-        .unwrap_or_default()
-        .to_owned()
+    output.trim_end().lines().next_back().unwrap_or_default().to_owned()
 }
 
 /// Sees to the parts of the Rust toolchain that a minimal installation leaves out.
@@ -184,9 +148,8 @@ pub(crate) fn toolchain(tally: &mut Tally) -> Result<()> {
     for (component, subcommand) in [("rustfmt", "fmt"), ("clippy", "clippy")] {
         let name = format!("{component} of the Rust toolchain");
         let line = progress::begin(&name);
-        let is_there = |limit| -> Result<bool> {
-            Ok(process::run(cargo()?.args([subcommand, "--version"]), limit)?.success())
-        };
+        let is_there =
+            |limit| -> Result<bool> { Ok(process::run(cargo()?.args([subcommand, "--version"]), limit)?.success()) };
         let limit = Duration::from_secs(60);
         if is_there(limit)? {
             line.end("there");
@@ -215,14 +178,11 @@ pub(crate) fn target(target: &str) -> Result<Result<(), Missing>> {
     }
     Ok(Err(match trouble {
         Some(trouble) => Missing {
-            reason: format!(
-                "its standard library is not installed, and rustup could not bring it: {trouble}"
-            ),
+            reason: format!("its standard library is not installed, and rustup could not bring it: {trouble}"),
             avoidable: true,
         },
         None => Missing {
-            reason: "its standard library is not part of this Rust, and there is no rustup to ask"
-                .to_owned(),
+            reason: "its standard library is not part of this Rust, and there is no rustup to ask".to_owned(),
             avoidable: false,
         },
     }))
@@ -263,8 +223,7 @@ mod tests {
 
     #[test]
     fn no_package_is_named_twice() {
-        let names: std::collections::BTreeSet<&str> =
-            NEEDS.iter().map(|need| need.package).collect();
+        let names: std::collections::BTreeSet<&str> = NEEDS.iter().map(|need| need.package).collect();
         assert_eq!(names.len(), NEEDS.len());
     }
 }

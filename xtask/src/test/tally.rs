@@ -39,31 +39,17 @@ impl Tally {
 
     /// Counts something that could not run. The same skip said twice is one skip.
     pub(crate) fn skip(&mut self, name: &str, reason: &str, avoidable: bool) {
-        self.skipped.insert(Skip {
-            name: name.to_owned(),
-            reason: reason.to_owned(),
-            avoidable,
-        });
+        self.skipped.insert(Skip { name: name.to_owned(), reason: reason.to_owned(), avoidable });
     }
 
     /// Counts what one test binary reported, with the lines that its tests wrote to the skip log.
     ///
     /// A test that skips itself at run time returns, so libtest calls it passed; it is counted here as skipped.
-    pub(crate) fn add(
-        &mut self,
-        name: &str,
-        report: &Report,
-        skip_log: &BTreeSet<String>,
-        ended_well: bool,
-    ) {
+    pub(crate) fn add(&mut self, name: &str, report: &Report, skip_log: &BTreeSet<String>, ended_well: bool) {
         let mut skipped_at_run_time = BTreeSet::new();
         for line in skip_log {
             let (test, reason) = line.split_once(": ").unwrap_or((line, "no reason given"));
-            self.skip(
-                &format!("{name}: {test}"),
-                reason,
-                reason.contains("not installed"),
-            );
+            self.skip(&format!("{name}: {test}"), reason, reason.contains("not installed"));
             skipped_at_run_time.insert(test);
         }
         self.passed += report.passed.saturating_sub(skipped_at_run_time.len());
@@ -74,22 +60,16 @@ impl Tally {
             self.failed.push(format!("{name}: {test}"));
         }
         if !ended_well && report.failed.is_empty() {
-            self.failed
-                .push(format!("{name}: ended badly without naming a failed test"));
+            self.failed.push(format!("{name}: ended badly without naming a failed test"));
         }
     }
 
     /// Prints skips, failures and the summary line; true when nothing failed.
     pub(crate) fn report(&self, under_ci: bool) -> bool {
-        let (forbidden, allowed): (Vec<&Skip>, Vec<&Skip>) = self
-            .skipped
-            .iter()
-            .partition(|skip| under_ci && skip.avoidable);
+        let (forbidden, allowed): (Vec<&Skip>, Vec<&Skip>) =
+            self.skipped.iter().partition(|skip| under_ci && skip.avoidable);
         list("Skipped", &allowed);
-        list(
-            "Skipped, though an install would have avoided it",
-            &forbidden,
-        );
+        list("Skipped, though an install would have avoided it", &forbidden);
         if !self.failed.is_empty() {
             println!("\nFailed");
             for name in &self.failed {
@@ -125,20 +105,13 @@ mod tests {
     }
 
     fn passed(count: usize) -> Report {
-        Report {
-            passed: count,
-            ..Report::default()
-        }
+        Report { passed: count, ..Report::default() }
     }
 
     #[test]
     fn a_test_that_skips_itself_is_not_a_pass() {
         let mut tally = Tally::default();
-        let lines = log(&[
-            "pip: pip is not installed",
-            "pty: no /dev/ptmx",
-            "pty: no tty group",
-        ]);
+        let lines = log(&["pip: pip is not installed", "pty: no /dev/ptmx", "pty: no tty group"]);
         tally.add("cli", &passed(5), &lines, true);
         assert_eq!(tally.passed, 3);
         assert_eq!(tally.skipped.len(), 3);
@@ -148,22 +121,12 @@ mod tests {
     #[test]
     fn an_avoidable_skip_fails_only_under_ci() {
         let mut tally = Tally::default();
-        tally.add(
-            "cli",
-            &passed(1),
-            &log(&["node: node is not installed"]),
-            true,
-        );
+        tally.add("cli", &passed(1), &log(&["node: node is not installed"]), true);
         assert!(tally.report(false));
         assert!(!tally.report(true));
 
         let mut tally = Tally::default();
-        tally.add(
-            "cli",
-            &passed(1),
-            &log(&["cgroup: no v2 controllers here"]),
-            true,
-        );
+        tally.add("cli", &passed(1), &log(&["cgroup: no v2 controllers here"]), true);
         assert!(tally.report(true));
     }
 

@@ -15,7 +15,12 @@ const PATH: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin
 pub(super) fn environment(policy: &Policy, config: &SpawnConfig) -> BTreeMap<OsString, OsString> {
     let user = view::user_name(policy.process.user.unwrap_or_default().uid());
     let mut environment: BTreeMap<OsString, OsString> = [
-        ("PATH", PATH), ("HOME", view::HOME), ("USER", user), ("LOGNAME", user), ("SHELL", "/bin/sh"), ("TMPDIR", "/tmp"),
+        ("PATH", PATH),
+        ("HOME", view::HOME),
+        ("USER", user),
+        ("LOGNAME", user),
+        ("SHELL", "/bin/sh"),
+        ("TMPDIR", "/tmp"),
     ]
     .into_iter()
     .map(|(name, value)| (name.into(), value.into()))

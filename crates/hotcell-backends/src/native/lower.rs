@@ -57,10 +57,8 @@ pub(super) fn lower(plan: &Plan, machine: &Machine, not_mapped: &BTreeSet<PathBu
     let uid = policy.process.user.unwrap_or_default().uid();
     let user = Owner { uid, gid: uid };
     let open_network = policy.network == NetworkMode::Open;
-    let namespaces = Namespaces {
-        user: machine.uses_user_namespace(),
-        network: !open_network && machine.layers.network_namespace,
-    };
+    let namespaces =
+        Namespaces { user: machine.uses_user_namespace(), network: !open_network && machine.layers.network_namespace };
     let mut spec = CellSpec::new(namespaces, user);
     limits::cgroup(&mut spec, &policy.limits, &machine.cgroups)?;
     // With a user namespace these are numbers inside it; without one, of the host.
@@ -111,9 +109,27 @@ impl Lowering<'_> {
             return Err(bad_path(&rule.path, "the root is the box's own", "name the directories that the box needs"));
         }
         match rule.access {
-            Access::Deny => self.deny(rule),
+            Access::Deny => {
+                self.refuse_other_names(rule)?;
+                self.deny(rule)
+            }
             _ => self.show(rule),
         }
+    }
+
+    /// A denied path that a link shows under another name would not be hidden there.
+    fn refuse_other_names(&self, rule: &PathRule) -> Result<(), CreateError> {
+        let Some(denied) = real_path(&rule.path) else { return Ok(()) };
+        for shown in self.policy.filesystem.rules.iter().filter(|shown| shown.access != Access::Deny) {
+            let Ok(source) = fs::canonicalize(&shown.path) else { continue };
+            let Ok(below) = denied.strip_prefix(&source) else { continue };
+            let place = shown.path.join(below);
+            if self.policy.filesystem.access(&place) != Access::Deny {
+                let reason = format!("it is denied, but a link shows it as {}", place.display());
+                return Err(bad_path(&rule.path, &reason, "deny it under that name too, or name real paths only"));
+            }
+        }
+        Ok(())
     }
 
     fn show(&mut self, rule: &PathRule) -> Result<(), CreateError> {
@@ -123,7 +139,11 @@ impl Lowering<'_> {
         let source = fs::canonicalize(&rule.path).map_err(missing)?;
         let metadata = fs::metadata(&source).map_err(missing)?;
         if !metadata.is_dir() && !metadata.is_file() {
-            return Err(bad_path(&rule.path, "it is neither a directory nor a file", "sockets and devices are never shared"));
+            return Err(bad_path(
+                &rule.path,
+                "it is neither a directory nor a file",
+                "sockets and devices are never shared",
+            ));
         }
         let id_mapped = self.machine.findings.privileged
             && self.machine.uses_user_namespace()
@@ -135,17 +155,28 @@ impl Lowering<'_> {
                 "run Hotcell as the owner of the tree, or use an overlay",
             ));
         }
-        let options = TreeOptions { read_only: rule.access != Access::Write, devices: false, no_exec: false, id_mapped, own_place: false };
+        let options = TreeOptions {
+            read_only: rule.access != Access::Write,
+            devices: false,
+            no_exec: false,
+            id_mapped,
+            own_place: false,
+        };
         let tree = Tree::from_metadata(&source, &metadata, options);
         if rule.access == Access::Read {
             self.lowered.readable.insert(source.clone());
         }
         self.make_place(&rule.path, tree.is_directory());
+        protect::pin_above(&mut self.lowered.spec, &self.policy.filesystem, &rule.path);
         let access = if rule.access == Access::Read { landlock::Access::Read } else { landlock::Access::Write };
         self.rules.allow(&rule.path, access, tree.is_directory());
         if rule.access == Access::Overlay {
             if !tree.is_directory() {
-                return Err(bad_path(&rule.path, "only a directory can be an overlay", "name the directory that it is in"));
+                return Err(bad_path(
+                    &rule.path,
+                    "only a directory can be an overlay",
+                    "name the directory that it is in",
+                ));
             }
             let owner = tree.owner();
             let hidden = PathBuf::from(format!("/.hotcell/overlay-{}", self.lowered.overlays.len()));
@@ -185,17 +216,18 @@ impl Lowering<'_> {
             .iter()
             .filter(|deeper| deeper.access != Access::Deny && deeper.path != *path && deeper.path.starts_with(path))
             .collect();
-        let exists = fs::symlink_metadata(path);
+        let exists = fs::symlink_metadata(path).ok().filter(|metadata| !protect::is_placeholder(path, metadata));
         let above = path.parent().map_or(Access::Deny, |parent| self.policy.filesystem.access(parent));
         match exists {
-            Ok(metadata) if metadata.is_symlink() && above == Access::Write => Err(bad_path(
+            Some(metadata) if metadata.is_symlink() && above == Access::Write => Err(bad_path(
                 path,
                 "a symbolic link in a writable tree cannot be denied",
                 "deny what it points to, or make the tree an overlay",
             )),
             // Hidden already: nothing shows what is above it, and a link leads only to what the box sees.
-            Ok(metadata) if metadata.is_symlink() => Ok(()),
-            Ok(_) if !shown_again.is_empty() => {
+            Some(metadata) if metadata.is_symlink() => Ok(()),
+            Some(_) if !shown_again.is_empty() => {
+                protect::pin_above(&mut self.lowered.spec, &self.policy.filesystem, path);
                 let cover = PathBuf::from(format!("/.hotcell/deny-{}", self.lowered.spec.step_count()));
                 self.lowered.spec.directory(&cover, 0o111);
                 for deeper in shown_again {
@@ -209,18 +241,20 @@ impl Lowering<'_> {
                 if above == Access::Deny && !view::shows(path) {
                     self.lowered.spec.directory(path, 0o111);
                 }
-                let options = TreeOptions { read_only: true, devices: false, no_exec: true, id_mapped: false, own_place: false };
+                let options =
+                    TreeOptions { read_only: true, devices: false, no_exec: true, id_mapped: false, own_place: false };
                 self.lowered.spec.bind(&cover, path, options);
                 Ok(())
             }
-            Ok(metadata) if above != Access::Deny || view::shows(path) => {
+            Some(metadata) if above != Access::Deny || view::shows(path) => {
+                protect::pin_above(&mut self.lowered.spec, &self.policy.filesystem, path);
                 self.lowered.spec.mask(path, Cover { directory: metadata.is_dir(), readable: false });
                 Ok(())
             }
-            Ok(_) => Ok(()),
-            Err(_) if above == Access::Write => protect::reserve(&mut self.lowered.spec, &self.policy.filesystem, path),
+            Some(_) => Ok(()),
+            None if above == Access::Write => protect::reserve(&mut self.lowered.spec, &self.policy.filesystem, path),
             // What is not there, in a tree that cannot be written, cannot come to be there.
-            Err(_) => Ok(()),
+            None => Ok(()),
         }
     }
 
@@ -244,7 +278,9 @@ impl Lowering<'_> {
         if layers.privileges {
             spec.drop_capabilities();
         }
-        if layers.seccomp && let Some(arch) = Arch::native() {
+        if layers.seccomp
+            && let Some(arch) = Arch::native()
+        {
             let network = if open_network { Network::Host } else { Network::Private };
             let notify_denied = self.machine.findings.seccomp_notify;
             spec.seccomp(filter(arch, FilterOptions { network, notify_denied }), notify_denied);
@@ -258,6 +294,11 @@ fn filter(arch: Arch, options: FilterOptions) -> &'static seccomp::Program {
     static FILTERS: [OnceLock<seccomp::Program>; 4] = [const { OnceLock::new() }; 4];
     let number = usize::from(options.network == Network::Host) * 2 + usize::from(options.notify_denied);
     FILTERS[number].get_or_init(|| seccomp::compile(arch, &options))
+}
+
+/// Where a path really is; of one that does not exist, where it would be.
+fn real_path(path: &Path) -> Option<PathBuf> {
+    fs::canonicalize(path).ok().or_else(|| Some(fs::canonicalize(path.parent()?).ok()?.join(path.file_name()?)))
 }
 
 /// Opens the directory that was looked at, and no other that has taken its place since.

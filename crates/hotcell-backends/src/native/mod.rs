@@ -105,7 +105,8 @@ impl NativeBackend {
                     if attempt.cgroups.kind().is_none() {
                         return Err(NativeError::NoAnswer(error));
                     }
-                    attempt.cgroups = Arc::new(Layout::none(&format!("a cgroup was found but cannot be used: {source}")));
+                    attempt.cgroups =
+                        Arc::new(Layout::none(&format!("a cgroup was found but cannot be used: {source}")));
                 }
                 hotcell_linux::CreateError::Step { source, .. } if attempt.user => {
                     let why = hotcell_linux::probe::explain_user_namespace(source);

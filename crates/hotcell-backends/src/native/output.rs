@@ -13,6 +13,8 @@ use tokio::sync::{Notify, watch};
 
 /// How much is read at once: what a pipe holds.
 const CHUNK: usize = 64 * 1024;
+/// The most that the kernel holds of what a terminal's programs wrote.
+const TERMINAL_BUFFER: usize = 640 * 1024;
 
 /// Counts what a command writes, and says when that is more than it may.
 #[derive(Debug)]
@@ -56,6 +58,29 @@ pub(super) enum Source {
     Finished,
 }
 
+/// How much a command that has ended left in its streams. Daemons that hold them may write for ever.
+fn left_in(source: &Source) -> [usize; 2] {
+    let waiting = |pipe: &Option<pipe::Receiver>| {
+        pipe.as_ref().map_or(0, |pipe| rustix::io::ioctl_fionread(pipe).map_or(CHUNK, |length| length as usize))
+    };
+    match source {
+        Source::Pipes { stdout, stderr } => [waiting(stdout), waiting(stderr)],
+        Source::Terminal(_) => [TERMINAL_BUFFER, 0],
+        Source::Finished => [0, 0],
+    }
+}
+
+/// Reads what is in a pipe now. The runtime may not have heard of it yet, so its word that there is nothing is not taken
+/// for the last byte of a command that has `ended`.
+fn read_pipe(pipe: &pipe::Receiver, buffer: &mut Vec<u8>, ended: bool) -> io::Result<usize> {
+    match pipe.try_read_buf(buffer) {
+        Err(error) if ended && error.kind() == io::ErrorKind::WouldBlock => {
+            Ok(rustix::io::read(pipe, rustix::buffer::spare_capacity(buffer))?)
+        }
+        other => other,
+    }
+}
+
 /// A command's output, read when somebody asks for it: whoever reads slowly makes the command wait.
 #[derive(Debug)]
 pub(super) struct Output {
@@ -63,26 +88,38 @@ pub(super) struct Output {
     meter: Arc<Meter>,
     /// True once the command has ended: what it left in the pipes is still read, what its daemons write is not.
     ended: watch::Receiver<bool>,
+    /// How much of stdout and of stderr is still read, once the command has ended.
+    rest: [usize; 2],
+    settled: bool,
 }
 
 impl Output {
     pub(super) fn new(source: Source, meter: Arc<Meter>, ended: watch::Receiver<bool>) -> Self {
-        Self { source, meter, ended }
+        Self { source, meter, ended, rest: [usize::MAX; 2], settled: false }
     }
 
     /// Reads and counts everything, and keeps nothing.
-    pub(super) async fn drain(mut self) {
+    pub(super) async fn drain(&mut self) {
         while self.next().await.is_some() {}
     }
 
     fn read_now(&mut self, buffer: &mut Vec<u8>) -> Read {
         match &mut self.source {
             Source::Pipes { stdout, stderr } => {
-                for (stream, pipe) in [(Stream::Stdout, stdout), (Stream::Stderr, stderr)] {
+                let [of_stdout, of_stderr] = &mut self.rest;
+                for (stream, pipe, rest) in [(Stream::Stdout, stdout, of_stdout), (Stream::Stderr, stderr, of_stderr)] {
                     let Some(open) = pipe else { continue };
-                    match open.try_read_buf(buffer) {
+                    if *rest == 0 {
+                        *pipe = None;
+                        continue;
+                    }
+                    match read_pipe(open, buffer, self.settled) {
                         Ok(0) => *pipe = None,
-                        Ok(_) => return Read::Some(stream),
+                        Ok(length) => {
+                            buffer.truncate(*rest);
+                            *rest = rest.saturating_sub(length);
+                            return Read::Some(stream);
+                        }
                         Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
                         Err(_) => *pipe = None,
                     }
@@ -94,11 +131,15 @@ impl Output {
             }
             Source::Terminal(terminal) => {
                 buffer.resize(CHUNK, 0);
+                buffer.truncate(self.rest[0]);
                 let result = terminal.try_read(buffer);
                 buffer.truncate(*result.as_ref().unwrap_or(&0));
                 match result {
                     Ok(0) => Read::End,
-                    Ok(_) => Read::Some(Stream::Stdout),
+                    Ok(length) => {
+                        self.rest[0] = self.rest[0].saturating_sub(length);
+                        Read::Some(Stream::Stdout)
+                    }
                     Err(error) if error.kind() == io::ErrorKind::WouldBlock => Read::Nothing,
                     Err(_) => Read::End,
                 }
@@ -158,7 +199,12 @@ impl OutputEvents for Output {
         let mut bytes = Vec::with_capacity(CHUNK);
         loop {
             // Asked first: what was written before the end is then in the pipe.
-            let ended = *self.ended.borrow();
+            let dropped = self.ended.has_changed().is_err();
+            let ended = dropped || *self.ended.borrow();
+            if ended && !self.settled {
+                self.rest = left_in(&self.source);
+                self.settled = true;
+            }
             let read = match self.read_now(&mut bytes) {
                 Read::Nothing if ended => Read::End,
                 Read::Nothing => self.wait(&mut bytes).await,

@@ -148,14 +148,20 @@ fn overlay(machine: &Machine) -> Capability {
         return Capability::enforced("overlayfs with its changes on the box's tmpfs");
     }
     Capability::unsupported(
-        format!("Linux {} cannot keep the changes of an overlay on a tmpfs inside a user namespace", machine.findings.kernel),
+        format!(
+            "Linux {} cannot keep the changes of an overlay on a tmpfs inside a user namespace",
+            machine.findings.kernel
+        ),
         "Linux 6.6 can; until then use `read`, or `write` on a copy of the tree",
     )
 }
 
 fn syscalls(machine: &Machine) -> Capability {
     if !machine.findings.seccomp {
-        return Capability::unsupported("this kernel has no seccomp filters", "use a kernel with CONFIG_SECCOMP_FILTER");
+        return Capability::unsupported(
+            "this kernel has no seccomp filters",
+            "use a kernel with CONFIG_SECCOMP_FILTER",
+        );
     }
     match Arch::native() {
         Some(_) => Capability::enforced("a seccomp allow-list"),
@@ -189,7 +195,10 @@ fn memory(machine: &Machine) -> Capability {
     by_cgroup(machine, Controller::Memory, "memory controller").unwrap_or_else(|| {
         Capability::approximated(
             "sampling of the box's processes",
-            format!("a burst between two samples is not seen, memory files that nobody maps are not counted; {}", no_cgroup(machine, Controller::Memory)),
+            format!(
+                "a burst between two samples is not seen, memory files that nobody maps are not counted; {}",
+                no_cgroup(machine, Controller::Memory)
+            ),
         )
     })
 }
@@ -198,14 +207,21 @@ fn cpu_time(machine: &Machine) -> Capability {
     by_cgroup(machine, Controller::CpuTime, "CPU accounting read by the supervisor").unwrap_or_else(|| {
         Capability::approximated(
             "sampling of the box's processes",
-            format!("the time of children that nobody waits for is not counted; {}", no_cgroup(machine, Controller::CpuTime)),
+            format!(
+                "the time of children that nobody waits for is not counted; {}",
+                no_cgroup(machine, Controller::CpuTime)
+            ),
         )
     })
 }
 
 fn cpus(machine: &Machine) -> Capability {
-    by_cgroup(machine, Controller::Cpu, "cpu controller")
-        .unwrap_or_else(|| Capability::unsupported(no_cgroup(machine, Controller::Cpu), "leave `cpus` out, or run where a cgroup is available"))
+    by_cgroup(machine, Controller::Cpu, "cpu controller").unwrap_or_else(|| {
+        Capability::unsupported(
+            no_cgroup(machine, Controller::Cpu),
+            "leave `cpus` out, or run where a cgroup is available",
+        )
+    })
 }
 
 fn processes(machine: &Machine) -> Capability {

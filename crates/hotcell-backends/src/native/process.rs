@@ -122,9 +122,7 @@ impl SandboxedProcess for NativeProcess {
     }
 
     async fn kill(&self) -> Result<(), ProcessError> {
-        if self.has_ended() {
-            return Err(ProcessError::Ended);
-        }
+        // To what has ended this means nothing.
         self.canceled.notify_one();
         Ok(())
     }
@@ -137,8 +135,15 @@ impl SandboxedProcess for NativeProcess {
     }
 
     async fn wait(&self) -> Result<Outcome, ProcessError> {
-        // Nobody took the output: it is read and counted, so that the command does not wait for a reader.
-        let unread = self.unread.lock().await.take();
+        // Nobody took the output: it is read and counted, so that the command does not wait for a reader. It stays in
+        // its place: whoever waits next goes on where this one is dropped.
+        let drain = async {
+            let mut unread = self.unread.lock().await;
+            if let Some(output) = unread.as_mut() {
+                output.drain().await;
+            }
+            *unread = None;
+        };
         let mut ending = self.ending.clone();
         let end = async move {
             match ending.wait_for(Option::is_some).await {
@@ -146,10 +151,7 @@ impl SandboxedProcess for NativeProcess {
                 Err(_) => Err(gone()),
             }
         };
-        match unread {
-            None => end.await,
-            Some(output) => tokio::join!(output.drain(), end).1,
-        }
+        tokio::join!(drain, end).1
     }
 }
 

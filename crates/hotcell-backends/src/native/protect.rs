@@ -19,18 +19,25 @@ use super::lower::bad_path;
 const DIRECTORIES: &[&str] =
     &["hooks", "modules", "worktrees", "info", ".git", ".vscode", ".idea", ".claude", ".codex", ".cursor", ".hotcell"];
 
-const READ_ONLY: TreeOptions = TreeOptions { read_only: true, devices: false, no_exec: false, id_mapped: false, own_place: false };
+const READ_ONLY: TreeOptions =
+    TreeOptions { read_only: true, devices: false, no_exec: false, id_mapped: false, own_place: false };
 
 /// Adds the steps that protect every protected path of the directly writable trees.
 pub(super) fn add(spec: &mut CellSpec, policy: &FilesystemPolicy) -> Result<(), CreateError> {
     let mut done = Done::default();
     let mut covers = Vec::new();
     for protected in policy.protected_paths().iter().filter(|protected| protected.access == Access::Write) {
+        if !protected.tree.is_dir() {
+            // A single file that may be written has no names beneath it.
+            continue;
+        }
         let below = protected.path.strip_prefix(&protected.tree).unwrap_or(&protected.path);
         match find(&protected.tree, below)? {
-            Found::Whole(pins) => {
+            Found::Whole { pins, last } => {
                 pins.into_iter().for_each(|pin| done.pin(spec, pin));
-                covers.push(Held::ReadOnly(protected.path.clone()));
+                if done.held.insert(last.clone()) {
+                    covers.push(Held::ReadOnly(last));
+                }
             }
             Found::Until { pins, missing } => {
                 pins.into_iter().for_each(|pin| done.pin(spec, pin));
@@ -64,10 +71,22 @@ pub(super) fn reserve(spec: &mut CellSpec, policy: &FilesystemPolicy, path: &Pat
     Ok(())
 }
 
+/// Keeps the directories between a writable tree and a path with a rule of its own in place: what is mounted onto the
+/// path would else move along with a renamed parent, and leave its place free for something new.
+pub(super) fn pin_above(spec: &mut CellSpec, policy: &FilesystemPolicy, path: &Path) {
+    let Some(parent) = path.parent() else { return };
+    let above = policy.rules.iter().rev().find(|rule| parent.starts_with(&rule.path));
+    let Some(tree) = above.filter(|rule| rule.access == Access::Write) else { return };
+    let mut between: Vec<&Path> = parent.ancestors().take_while(|ancestor| *ancestor != tree.path).collect();
+    between.reverse();
+    between.into_iter().for_each(|directory| spec.pin(directory));
+}
+
 #[derive(Default)]
 struct Done {
     pinned: BTreeSet<PathBuf>,
     reserved: BTreeSet<PathBuf>,
+    held: BTreeSet<PathBuf>,
 }
 
 impl Done {
@@ -86,7 +105,9 @@ enum Held {
 
 /// How much of a protected path exists, with the directories above it to be pinned.
 enum Found {
-    Whole(Vec<PathBuf>),
+    /// All of it, up to `last`: the path itself, or a file above it, below which nothing can be.
+    Whole { pins: Vec<PathBuf>, last: PathBuf },
+    /// Nothing from `missing` on.
     Until { pins: Vec<PathBuf>, missing: PathBuf },
 }
 
@@ -98,8 +119,11 @@ fn find(tree: &Path, below: &Path) -> Result<Found, CreateError> {
         path.push(part);
         let last = index + 1 == parts.len();
         let metadata = match fs::symlink_metadata(&path) {
+            Ok(metadata) if is_placeholder(&path, &metadata) => return Ok(Found::Until { pins, missing: path }),
             Ok(metadata) => metadata,
-            Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(Found::Until { pins, missing: path }),
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
+                return Ok(Found::Until { pins, missing: path });
+            }
             Err(error) => return Err(bad_path(&path, &error.to_string(), "it is protected, and must be looked at")),
         };
         if metadata.is_symlink() {
@@ -122,10 +146,21 @@ fn find(tree: &Path, below: &Path) -> Result<Found, CreateError> {
         } else {
             // `.git` that is a file (a work tree or submodule): what would be below it cannot exist, but the file itself
             // says where the repository is. It is held as it is.
-            return Ok(Found::Whole(pins));
+            return Ok(Found::Whole { pins, last: path });
         }
     }
-    Ok(Found::Whole(pins))
+    Ok(Found::Whole { pins, last: path })
+}
+
+/// Whether this may be another box's placeholder, by its mode and because it is empty. This box then needs a share in it,
+/// or it would go when the other box ends, and take what is mounted on it along. (Its time would tell for certain, but is
+/// set a moment after it appears. Something of the user's that looks the same is covered by something as empty.)
+pub(super) fn is_placeholder(path: &Path, metadata: &fs::Metadata) -> bool {
+    match metadata.mode() {
+        0o040_500 => fs::read_dir(path).is_ok_and(|mut entries| entries.next().is_none()),
+        0o100_400 => metadata.len() == 0,
+        _ => false,
+    }
 }
 
 /// Asks for a placeholder, and says whether it is a directory.

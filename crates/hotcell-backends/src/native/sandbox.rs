@@ -39,7 +39,6 @@ pub(super) struct Shared {
     pub(super) report: EnforcementReport,
     pub(super) running: Arc<AtomicUsize>,
     refused: Arc<Refused>,
-    counters: Mutex<Counters>,
 }
 
 /// Refused system calls, by number.
@@ -50,12 +49,9 @@ struct Refused {
 }
 
 impl Shared {
-    pub(super) fn counters(&self) -> Counters {
-        *self.counters.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    pub(super) fn remember(&self, counters: Counters) {
-        *self.counters.lock().unwrap_or_else(PoisonError::into_inner) = counters;
+    /// What the box has used and run into so far.
+    fn counters(&self) -> Counters {
+        self.cell.cgroup().map(|group| Counters::from(group.usage())).unwrap_or_default()
     }
 
     /// The system calls that the filter refused so far.
@@ -85,7 +81,10 @@ impl Shared {
         };
         say(self.refused.listening.load(Ordering::Relaxed), "system calls refused by the filter with EPERM");
         say(self.cell.cgroup().is_some(), "memory and process limits that were hit");
-        say(false, "paths that are hidden, read-only or refused by Landlock: the kernel tells only the auditor of the machine");
+        say(
+            false,
+            "paths that are hidden, read-only or refused by Landlock: the kernel tells only the auditor of the machine",
+        );
         say(false, "connections that could not be made for want of a network");
         visibility
     }
@@ -119,14 +118,7 @@ impl NativeSandbox {
             files: NativeFiles::new(Arc::clone(&cell)),
             workspace,
             resources: limits::resources(&plan.policy.limits, machine),
-            shared: Arc::new(Shared {
-                cell,
-                plan: plan.clone(),
-                report: plan.report(),
-                running,
-                refused,
-                counters: Mutex::default(),
-            }),
+            shared: Arc::new(Shared { cell, plan: plan.clone(), report: plan.report(), running, refused }),
             listener,
         })
     }
@@ -204,21 +196,30 @@ impl Sandbox for NativeSandbox {
 
     async fn spawn(&self, config: SpawnConfig) -> Result<Box<dyn SandboxedProcess>, SpawnError> {
         config.check()?;
+        // Pipes and watchers belong to a runtime and panic without one; an embedding program gets an error instead.
+        tokio::runtime::Handle::try_current()
+            .map_err(|error| SpawnError::Setup { step: "finding the runtime".into(), reason: error.to_string() })?;
         if self.workspace.as_ref().is_some_and(NativeWorkspace::is_discarded) {
             return Err(SpawnError::Lost { reason: "its workspace was discarded".into() });
         }
         let launch = self.launch(&config)?;
-        let running = self.shared.cell.launch(launch).await.map_err(spawn_error)?;
+        // What went wrong before is not this command's: read afresh, while the init is busy starting it.
+        let counters = async { self.shared.counters() };
+        let (running, before) = tokio::join!(self.shared.cell.launch(launch), counters);
+        let running = running.map_err(spawn_error)?;
         let limits = &self.shared.plan.policy.limits;
         let watch = Watch {
             shared: Arc::clone(&self.shared),
             meter: Arc::new(Meter::new(limits.output.value)),
             canceled: Arc::new(Notify::new()),
             timeout: config.effective_timeout(limits.timeout.value),
+            before,
         };
         match NativeProcess::new(Parts { running, watch }) {
             Ok(process) => Ok(Box::new(process)),
-            Err(error) => Err(SpawnError::Setup { step: "reading the command's output".into(), reason: error.to_string() }),
+            Err(error) => {
+                Err(SpawnError::Setup { step: "reading the command's output".into(), reason: error.to_string() })
+            }
         }
     }
 

@@ -16,8 +16,18 @@ const SYSTEM: &[&str] = &["/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "
 /// What of `/etc` programs need: how to find libraries, commands, certificates, time zones and services. Nothing that
 /// names the machine's users, keys or networks; `passwd`, `group` and `hosts` are written for the box.
 const ETC: &[&str] = &[
-    "alternatives", "ca-certificates", "crypto-policies", "java-17-openjdk", "java-21-openjdk", "ld.so.cache", "localtime",
-    "os-release", "pki", "protocols", "services", "ssl",
+    "alternatives",
+    "ca-certificates",
+    "crypto-policies",
+    "java-17-openjdk",
+    "java-21-openjdk",
+    "ld.so.cache",
+    "localtime",
+    "os-release",
+    "pki",
+    "protocols",
+    "services",
+    "ssl",
 ];
 
 /// Devices that every program may use.
@@ -27,14 +37,26 @@ const DEVICES: &[&str] = &["null", "zero", "full", "random", "urandom", "tty"];
 /// machine is out of reach three times over: the procfs is mounted read-only, belongs to a user that is nobody in the
 /// box, and asks for capabilities that no box has.)
 const PROC_MASKED: &[&str] = &[
-    "acpi", "asound", "bus", "fs", "interrupts", "irq", "key-users", "keys", "mtrr", "sched_debug", "scsi", "softirqs",
+    "acpi",
+    "asound",
+    "bus",
+    "fs",
+    "interrupts",
+    "irq",
+    "key-users",
+    "keys",
+    "mtrr",
+    "sched_debug",
+    "scsi",
+    "softirqs",
     "timer_list",
 ];
 
 /// Private places that can be written; all share the room of the root tmpfs.
 const PRIVATE: &[(&str, u32)] = &[("/tmp", 0o1777), (HOME, 0o700), ("/dev/shm", 0o1777), ("/var/tmp", 0o1777)];
 
-const READ_ONLY: TreeOptions = TreeOptions { read_only: true, devices: false, no_exec: false, id_mapped: false, own_place: true };
+const READ_ONLY: TreeOptions =
+    TreeOptions { read_only: true, devices: false, no_exec: false, id_mapped: false, own_place: true };
 
 /// How the user of a box is called in it.
 pub(super) fn user_name(uid: u32) -> &'static str {
@@ -106,9 +128,8 @@ fn etc(spec: &mut CellSpec, uid: u32, open_network: bool) {
     let name = user_name(uid);
     let user = if uid == 0 { String::new() } else { format!("{name}:x:{uid}:{uid}::{HOME}:/bin/sh\n") };
     let root_home = if uid == 0 { HOME } else { "/root" };
-    let passwd = format!(
-        "root:x:0:0::{root_home}:/bin/sh\n{user}nobody:x:65534:65534::/nonexistent:/usr/sbin/nologin\n"
-    );
+    let passwd =
+        format!("root:x:0:0::{root_home}:/bin/sh\n{user}nobody:x:65534:65534::/nonexistent:/usr/sbin/nologin\n");
     let group = if uid == 0 { String::new() } else { format!("{name}:x:{uid}:\n") };
     spec.file(Path::new("/etc/passwd"), 0o644, passwd.as_bytes());
     spec.file(Path::new("/etc/group"), 0o644, format!("root:x:0:\n{group}nogroup:x:65534:\n").as_bytes());
@@ -149,7 +170,10 @@ fn devices(spec: &mut CellSpec) {
     spec.directory(Path::new("/dev/pts"), 0o755);
     spec.devpts(Path::new("/dev/pts"));
     for (name, target) in [
-        ("ptmx", "pts/ptmx"), ("fd", "/proc/self/fd"), ("stdin", "/proc/self/fd/0"), ("stdout", "/proc/self/fd/1"),
+        ("ptmx", "pts/ptmx"),
+        ("fd", "/proc/self/fd"),
+        ("stdin", "/proc/self/fd/0"),
+        ("stdout", "/proc/self/fd/1"),
         ("stderr", "/proc/self/fd/2"),
     ] {
         spec.symlink(&Path::new("/dev").join(name), target);

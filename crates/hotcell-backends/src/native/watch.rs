@@ -30,13 +30,15 @@ pub(super) struct Watch {
     pub(super) meter: Arc<Meter>,
     pub(super) canceled: Arc<Notify>,
     pub(super) timeout: Option<Duration>,
+    /// What the box had used when the command was started.
+    pub(super) before: Counters,
 }
 
 impl Watch {
     /// Waits for the end of the command, or brings it about.
     pub(super) async fn run(self, mut running: Running) -> Result<Outcome, ProcessError> {
         let started = Instant::now();
-        let before = self.shared.counters();
+        let before = self.before;
         let forced = tokio::select! {
             biased;
             ended = running.wait() => {
@@ -94,8 +96,7 @@ impl Watch {
 
     /// Where limits can only be approximated: looks at the box's processes from time to time.
     async fn sampled_limit(&self, before: Counters) -> Status {
-        let approximated =
-            |control| matches!(self.shared.plan.actual(control), Some(Capability::Approximated { .. }));
+        let approximated = |control| matches!(self.shared.plan.actual(control), Some(Capability::Approximated { .. }));
         let limits = &self.shared.plan.policy.limits;
         let memory = limits.memory.value.filter(|_| approximated(Control::Memory));
         let cpu_time = limits.cpu_time.value.filter(|_| approximated(Control::CpuTime));
@@ -132,7 +133,6 @@ impl Watch {
         let used = self.shared.cell.cgroup().map(cgroup::Group::usage).unwrap_or_default();
         let storage = self.shared.cell.storage().unwrap_or_default();
         let after = Counters::from(used);
-        self.shared.remember(after);
         let status = match (forced, ended) {
             (Some(status), _) => status,
             (None, Some(ended)) => self.status(ended, before, after, storage).await,
@@ -175,25 +175,35 @@ impl Watch {
         if after.process_refusals > before.process_refusals || self.is_full_of_processes().await {
             return Status::Processes;
         }
-        let limited = self.shared.plan.policy.limits.disk.value.is_some();
-        if limited && (storage.free < FULL || storage.free_files == 0) {
+        // A small disk is not a full one.
+        let full = self.shared.plan.policy.limits.disk.value.map(|most| FULL.min(most / 16));
+        if full.is_some_and(|full| storage.free < full || storage.free_files == 0) {
             return Status::Disk;
         }
         plain
     }
 
-    /// Without a cgroup that counts refusals: whether as many processes are left in the box as there may be.
+    /// Without a cgroup that counts refusals: whether as many processes as there may be are left in the box, if the
+    /// command that has just ended is counted too.
     async fn is_full_of_processes(&self) -> bool {
         let has_counter = self.shared.cell.cgroup().is_some();
         let (false, Some(most)) = (has_counter, self.shared.plan.policy.limits.processes.value) else { return false };
-        self.shared.cell.sample().await.is_ok_and(|sample| sample.tasks >= most)
+        self.shared.cell.sample().await.is_ok_and(|sample| sample.tasks + 1 >= most)
     }
 
     fn violations(&self, before: Counters, after: Counters) -> Vec<Violation> {
         let mut violations = self.shared.refused_calls();
         let hits = [
-            (Control::Memory, "processes killed for want of memory", after.memory_kills - before.memory_kills),
-            (Control::ProcessCount, "processes that could not be started", after.process_refusals - before.process_refusals),
+            (
+                Control::Memory,
+                "processes killed for want of memory",
+                after.memory_kills.saturating_sub(before.memory_kills),
+            ),
+            (
+                Control::ProcessCount,
+                "processes that could not be started",
+                after.process_refusals.saturating_sub(before.process_refusals),
+            ),
         ];
         for (control, what, count) in hits.into_iter().filter(|(_, _, count)| *count > 0) {
             violations.push(Violation {

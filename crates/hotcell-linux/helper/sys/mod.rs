@@ -66,6 +66,7 @@ pub const CLONE_VM: usize = 0x100;
 pub const CLONE_VFORK: usize = 0x4000;
 pub const CLONE_PIDFD: u64 = 0x1000;
 pub const CLONE_NEWCGROUP: usize = 0x0200_0000;
+pub const CLONE_NEWNET: u64 = 0x4000_0000;
 pub const CLONE_NEWUSER: u64 = 0x1000_0000;
 pub const CLONE_INTO_CGROUP: u64 = 0x2_0000_0000;
 
@@ -155,10 +156,7 @@ struct OpenHow {
 pub fn openat2(directory: Fd, path: &[u8], flags: usize, mode: u32, resolve: u64) -> Result<Fd> {
     let how = OpenHow { flags: (flags | O_CLOEXEC) as u64, mode: u64::from(mode), resolve };
     loop {
-        let result = call(
-            nr::OPENAT2,
-            [fd(directory), c(path), &raw const how as usize, size_of::<OpenHow>(), 0, 0],
-        );
+        let result = call(nr::OPENAT2, [fd(directory), c(path), &raw const how as usize, size_of::<OpenHow>(), 0, 0]);
         // The kernel asks for a retry when a rename raced with a scoped look-up.
         if result != Err(EAGAIN) {
             return result.map(|n| n as Fd);
@@ -496,10 +494,8 @@ pub struct Rusage {
 pub fn reap(usage: &mut Rusage) -> Result<Option<(i32, i32)>> {
     const WNOHANG: usize = 1;
     let mut status = 0i32;
-    let pid = call(
-        nr::WAIT4,
-        [usize::MAX, &raw mut status as usize, WNOHANG, core::ptr::from_mut(usage) as usize, 0, 0],
-    )?;
+    let pid =
+        call(nr::WAIT4, [usize::MAX, &raw mut status as usize, WNOHANG, core::ptr::from_mut(usage) as usize, 0, 0])?;
     // SAFETY: `status` is a live local that the kernel wrote through the pointer above.
     let status = unsafe { (&raw const status).read_volatile() };
     Ok(if pid == 0 { None } else { Some((pid as i32, status)) })
@@ -683,10 +679,7 @@ pub fn mount_setattr(mount: Fd, set: u64, recursive: bool, user_namespace: Optio
         user_namespace: user_namespace.map_or(0, |namespace| namespace as u64),
     };
     let flags = AT_EMPTY_PATH | if recursive { AT_RECURSIVE } else { 0 };
-    call(
-        nr::MOUNT_SETATTR,
-        [fd(mount), c(b"\0"), flags, &raw const attributes as usize, size_of::<MountAttr>(), 0],
-    )
+    call(nr::MOUNT_SETATTR, [fd(mount), c(b"\0"), flags, &raw const attributes as usize, size_of::<MountAttr>(), 0])
 }
 
 /// Starts the configuration of a new file system.

@@ -27,7 +27,9 @@ pub(super) fn detect() -> Layout {
         Ok(base) if base.controllers.contains(&Controller::Memory) || base.controllers.contains(&Controller::Pids) => {
             return Layout { version: Some(Version::V2), bases: vec![base], problems, advice: None };
         }
-        Ok(_) => problems.push((None, "the cgroup v2 hierarchy here has neither the memory nor the pids controller".into())),
+        Ok(_) => {
+            problems.push((None, "the cgroup v2 hierarchy here has neither the memory nor the pids controller".into()))
+        }
         Err(problem) => problems.push((None, problem)),
     }
     let bases = find_v1(&mounts, &own, &mut problems);
@@ -125,7 +127,9 @@ fn advice(mounts: &[Mount]) -> String {
     let v1: Vec<String> = mounts
         .iter()
         .filter(|mount| mount.version == Version::V1)
-        .filter(|mount| Controller::ALL.iter().any(|controller| mount.options.iter().any(|option| option == controller.v1_name())))
+        .filter(|mount| {
+            Controller::ALL.iter().any(|controller| mount.options.iter().any(|option| option == controller.v1_name()))
+        })
         .map(|mount| mount.point.display().to_string())
         .collect();
     if v1.is_empty() {
@@ -142,7 +146,8 @@ fn try_base(path: &Path, controllers: Vec<Controller>) -> io::Result<Base> {
     let directory = File::open(path)?;
     let writable = c".";
     // SAFETY: a NUL-terminated path beneath a descriptor that we own.
-    let allowed = unsafe { libc::faccessat(directory.as_raw_fd(), writable.as_ptr(), libc::W_OK | libc::X_OK, libc::AT_EACCESS) };
+    let allowed =
+        unsafe { libc::faccessat(directory.as_raw_fd(), writable.as_ptr(), libc::W_OK | libc::X_OK, libc::AT_EACCESS) };
     if allowed < 0 {
         return Err(io::Error::last_os_error());
     }
@@ -153,13 +158,16 @@ fn try_base(path: &Path, controllers: Vec<Controller>) -> io::Result<Base> {
 fn enabled_v2(path: &Path) -> Vec<Controller> {
     let enabled = fs::read_to_string(path.join("cgroup.subtree_control")).unwrap_or_default();
     let has = |name: &str| enabled.split_whitespace().any(|word| word == name);
-    Controller::ALL.into_iter().filter(|controller| match controller {
-        Controller::Memory => has("memory"),
-        Controller::Pids => has("pids"),
-        Controller::Cpu => has("cpu"),
-        // Every cgroup accounts for CPU time, whatever is enabled.
-        Controller::CpuTime => true,
-    }).collect()
+    Controller::ALL
+        .into_iter()
+        .filter(|controller| match controller {
+            Controller::Memory => has("memory"),
+            Controller::Pids => has("pids"),
+            Controller::Cpu => has("cpu"),
+            // Every cgroup accounts for CPU time, whatever is enabled.
+            Controller::CpuTime => true,
+        })
+        .collect()
 }
 
 #[cfg(test)]

@@ -48,7 +48,11 @@ impl Group {
         path.push(0);
         // SAFETY: `path` is NUL-terminated; the result is checked.
         let descriptor = unsafe {
-            libc::openat(directory.as_raw_fd(), path.as_ptr().cast(), libc::O_RDONLY | libc::O_CLOEXEC | libc::O_NOFOLLOW)
+            libc::openat(
+                directory.as_raw_fd(),
+                path.as_ptr().cast(),
+                libc::O_RDONLY | libc::O_CLOEXEC | libc::O_NOFOLLOW,
+            )
         };
         if descriptor < 0 {
             return None;

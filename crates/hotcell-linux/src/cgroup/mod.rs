@@ -7,8 +7,8 @@
 mod find;
 mod group;
 
-pub use group::{Group, Usage};
 pub(crate) use group::ticks_per_second;
+pub use group::{Group, Usage};
 
 use std::fmt;
 use std::fs::File;

@@ -140,13 +140,13 @@ impl Place {
         path
     }
 
-    /// Every path below it, relative and sorted.
+    /// Every path below it, relative and sorted. What vanishes meanwhile may be among them or not.
     pub(crate) fn listing(&self) -> Vec<String> {
         fn walk(directory: &Path, top: &Path, found: &mut Vec<String>) {
-            for entry in fs::read_dir(directory).unwrap() {
+            for entry in fs::read_dir(directory).into_iter().flatten() {
                 let path = entry.unwrap().path();
                 found.push(path.strip_prefix(top).unwrap().to_string_lossy().into_owned());
-                if path.symlink_metadata().unwrap().is_dir() {
+                if path.symlink_metadata().is_ok_and(|data| data.is_dir()) {
                     walk(&path, top, found);
                 }
             }
@@ -186,7 +186,10 @@ pub(crate) fn status_of(pid: u32, key: &str) -> Option<String> {
 
 /// The helper processes whose parent is `pid`.
 pub(crate) fn spawners_of(pid: u32) -> Vec<u32> {
-    children_of(pid).into_iter().filter(|child| status_of(*child, "Name").as_deref() == Some("hotcell-spawner")).collect()
+    children_of(pid)
+        .into_iter()
+        .filter(|child| status_of(*child, "Name").as_deref() == Some("hotcell-spawner"))
+        .collect()
 }
 
 /// The direct children of a process, zombies left out.
