@@ -3,16 +3,14 @@
 //! A mount needs a place. Where a protected path (`.git/hooks` in a tree without `.git`) is missing from a tree that the
 //! box may write, the spawner makes the first missing component, empty, for as long as boxes need it. Each box holds a
 //! shared lock on it; whoever lets go last removes it, unless the user has put something there meanwhile. A
-//! placeholder that survived a power cut or a SIGKILL of the spawner is known by its mode and time, and is adopted and
-//! removed by the next box.
+//! placeholder is known by its mode, which it has from the first moment and which nothing else has: one that survived a
+//! power cut or a SIGKILL of the spawner is adopted and removed by the next box.
 
 use crate::sys::{self, Fd};
 
-/// Modification time of a placeholder: a moment in 1970 that no other file has.
-const MARK: u64 = 4_739_156;
-/// Readable and searchable by its owner, so that it can be locked; nothing else.
-const DIRECTORY_MODE: u32 = 0o500;
-const FILE_MODE: u32 = 0o400;
+/// The owner's alone, and sticky, which means nothing on a file and little on a directory. (The library knows these too.)
+const DIRECTORY_MODE: u32 = 0o1700;
+const FILE_MODE: u32 = 0o1600;
 const TYPE_MASK: u32 = 0o170_000;
 const TYPE_DIRECTORY: u32 = 0o040_000;
 const TYPE_FILE: u32 = 0o100_000;
@@ -166,9 +164,7 @@ fn make_or_join(parent: Fd, name: &[u8], directory: bool) -> sys::Result<Option<
             sys::close(lock);
             continue;
         }
-        if fresh {
-            sys::set_times(lock, MARK)?;
-        } else if !is_untouched(lock, directory) {
+        if !fresh && !is_untouched(lock, directory) {
             sys::close(lock);
             return Ok(None);
         }
@@ -188,10 +184,9 @@ fn is_linked(parent: Fd, name: &[u8], descriptor: Fd) -> bool {
     same
 }
 
-/// Whether this is a placeholder as the spawner made it. (A directory that got an entry has another time, and removing
-/// it would fail anyway.)
+/// Whether this is a placeholder as a spawner made it. (A directory that got an entry cannot be removed anyway.)
 fn is_untouched(descriptor: Fd, directory: bool) -> bool {
     let Ok(stat) = sys::fstat(descriptor) else { return false };
     let (kind, mode) = if directory { (TYPE_DIRECTORY, DIRECTORY_MODE) } else { (TYPE_FILE, FILE_MODE) };
-    stat.mode & TYPE_MASK == kind && stat.mode & 0o777 == mode && stat.modified == MARK && (directory || stat.size == 0)
+    stat.mode & TYPE_MASK == kind && stat.mode & 0o7777 == mode && (directory || stat.size == 0)
 }

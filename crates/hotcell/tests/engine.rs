@@ -42,6 +42,7 @@ async fn a_pool_gives_each_box_once() {
     let _process = sandbox.spawn(SpawnConfig::new("sleep").arg(&word)).await.unwrap();
     drop(pool);
     // The box is the taker's, not the pool's.
+    assert_eq!(run_in(&*sandbox, sh("exit 3")).await.status(), Status::Exited(3));
     assert_eq!(processes_with(&word).len(), 1);
     sandbox.destroy().await.unwrap();
     assert_eq!(processes_with(&word), [0; 0]);
@@ -254,6 +255,7 @@ async fn when_the_helper_is_killed_everything_says_so() {
     tokio::time::timeout(LONG, sandbox.destroy()).await.expect("waits for ever").ok();
     drop(process);
     tokio::time::timeout(LONG, engine.close()).await.expect("waits for ever");
+    eventually("nothing is left", || remains_of(spawner).is_empty()).await;
 }
 
 fn alone_async(test: &str) -> bool {

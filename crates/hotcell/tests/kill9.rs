@@ -3,6 +3,7 @@
 //! The program is this one, started again with a variable set.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "tests assert by panicking")]
+#![allow(clippy::print_stdout, reason = "the victim tells that it is ready")]
 
 mod common;
 

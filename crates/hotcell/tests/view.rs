@@ -104,7 +104,7 @@ def set_times(): os.utime(file, (1, 1))
 def set_attribute(): os.setxattr(file, 'user.hotcell', b'1')
 def set_owner(): os.chown(file, os.getuid(), os.getgid())
 def link(): os.link(file, top + '/link')
-def link_away(): os.link(file, '/tmp/link-of-' + str(os.getpid()))
+def link_away(): os.link(file, '/tmp/link-of-%d' % os.getpid()); os.unlink('/tmp/link-of-%d' % os.getpid())
 def rename(): os.rename(file, top + '/renamed'); os.rename(top + '/renamed', file)
 def create(): os.close(os.open(top + '/new', os.O_WRONLY | os.O_CREAT))
 def make_directory(): os.mkdir(top + '/new-directory')
@@ -602,7 +602,7 @@ fn set_user_id_files(directory: &Path) -> Vec<String> {
     let entries = fs::read_dir(directory).unwrap().map(Result::unwrap);
     let set = entries.filter(|entry| {
         let data = entry.metadata().unwrap();
-        data.is_file() && data.mode() & 0o4000 != 0 && data.len() > 0
+        data.is_file() && data.mode() & 0o6000 != 0 && data.len() > 0
     });
     set.map(|entry| entry.file_name().to_string_lossy().into_owned()).collect()
 }

@@ -42,7 +42,7 @@ pub(super) fn add(spec: &mut CellSpec, policy: &FilesystemPolicy) -> Result<(), 
             Found::Until { pins, missing } => {
                 pins.into_iter().for_each(|pin| done.pin(spec, pin));
                 if done.reserved.insert(missing.clone()) {
-                    let directory = placeholder(spec, &protected.tree, &missing)?;
+                    let directory = placeholder(spec, &protected.tree, &missing, missing != protected.path)?;
                     covers.push(Held::Empty(missing, directory));
                 }
             }
@@ -65,7 +65,7 @@ pub(super) fn reserve(spec: &mut CellSpec, policy: &FilesystemPolicy, path: &Pat
     let below = path.strip_prefix(tree).unwrap_or(path);
     if let Found::Until { pins, missing } = find(tree, below)? {
         pins.iter().for_each(|pin| spec.pin(pin));
-        let directory = placeholder(spec, tree, &missing)?;
+        let directory = placeholder(spec, tree, &missing, missing != path)?;
         spec.mask(&missing, Cover { directory, readable: false });
     }
     Ok(())
@@ -152,22 +152,21 @@ fn find(tree: &Path, below: &Path) -> Result<Found, CreateError> {
     Ok(Found::Whole { pins, last: path })
 }
 
-/// Whether this may be another box's placeholder, by its mode and because it is empty. This box then needs a share in it,
-/// or it would go when the other box ends, and take what is mounted on it along. (Its time would tell for certain, but is
-/// set a moment after it appears. Something of the user's that looks the same is covered by something as empty.)
+/// Whether this is another box's placeholder, by its mode and because it is empty. This box then needs a share in it, or
+/// it would go when the other box ends, and take what is mounted on it along.
 pub(super) fn is_placeholder(path: &Path, metadata: &fs::Metadata) -> bool {
     match metadata.mode() {
-        0o040_500 => fs::read_dir(path).is_ok_and(|mut entries| entries.next().is_none()),
-        0o100_400 => metadata.len() == 0,
+        0o041_700 => fs::read_dir(path).is_ok_and(|mut entries| entries.next().is_none()),
+        0o101_600 => metadata.len() == 0,
         _ => false,
     }
 }
 
-/// Asks for a placeholder, and says whether it is a directory.
-fn placeholder(spec: &mut CellSpec, tree: &Path, missing: &Path) -> Result<bool, CreateError> {
+/// Asks for a placeholder, and says whether it is a directory: it is if more of the path would come `below` it.
+fn placeholder(spec: &mut CellSpec, tree: &Path, missing: &Path, below: bool) -> Result<bool, CreateError> {
     let metadata = fs::metadata(tree).map_err(|error| bad_path(tree, &error.to_string(), "name a path that exists"))?;
     let name = missing.file_name().unwrap_or_default();
-    let directory = DIRECTORIES.iter().any(|directory| name == *directory);
+    let directory = below || DIRECTORIES.iter().any(|directory| name == *directory);
     spec.placeholder(Placeholder {
         root: tree.to_owned(),
         root_identity: (metadata.dev(), metadata.ino()),

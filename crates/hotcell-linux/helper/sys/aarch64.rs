@@ -82,7 +82,6 @@ pub mod nr {
     pub const PPOLL: usize = 73;
     pub const SIGNALFD4: usize = 74;
     pub const FSTAT: usize = 80;
-    pub const UTIMENSAT: usize = 88;
     pub const CAPSET: usize = 91;
     pub const EXIT_GROUP: usize = 94;
     pub const UNSHARE: usize = 97;

@@ -188,12 +188,6 @@ pub fn flock(descriptor: Fd, operation: usize) -> Result<usize> {
     call(nr::FLOCK, [fd(descriptor), operation, 0, 0, 0, 0])
 }
 
-/// Sets both times of an open file to `seconds`.
-pub fn set_times(descriptor: Fd, seconds: u64) -> Result<usize> {
-    let times = [seconds, 0, seconds, 0];
-    call(nr::UTIMENSAT, [fd(descriptor), 0, times.as_ptr() as usize, 0, 0, 0])
-}
-
 pub fn fchdir(descriptor: Fd) -> Result<usize> {
     call(nr::FCHDIR, [fd(descriptor), 0, 0, 0, 0, 0])
 }
@@ -213,16 +207,15 @@ pub struct Stat {
     pub inode: u64,
     pub mode: u32,
     pub size: u64,
-    pub modified: u64,
 }
 
 pub fn fstat(descriptor: Fd) -> Result<Stat> {
     let mut raw = [0u64; 18];
     call(nr::FSTAT, [fd(descriptor), raw.as_mut_ptr() as usize, 0, 0, 0, 0])?;
     // `struct stat` begins with dev, ino on both; x86_64 has nlink (8 bytes) before mode, aarch64 mode and nlink
-    // (4 bytes each). Size and mtime are at the same places.
+    // (4 bytes each). The size is at the same place.
     let mode = if cfg!(target_arch = "x86_64") { raw[3] as u32 } else { raw[2] as u32 };
-    Ok(Stat { device: raw[0], inode: raw[1], mode, size: raw[6], modified: raw[11] })
+    Ok(Stat { device: raw[0], inode: raw[1], mode, size: raw[6] })
 }
 
 pub fn dup3(from: Fd, to: Fd, flags: usize) -> Result<usize> {

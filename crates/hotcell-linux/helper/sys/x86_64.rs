@@ -101,7 +101,6 @@ pub mod nr {
     pub const SYMLINKAT: usize = 266;
     pub const PPOLL: usize = 271;
     pub const UNSHARE: usize = 272;
-    pub const UTIMENSAT: usize = 280;
     pub const SIGNALFD4: usize = 289;
     pub const DUP3: usize = 292;
     pub const PIPE2: usize = 293;

@@ -205,7 +205,9 @@ pub(crate) fn children_of(pid: u32) -> Vec<u32> {
 /// What is left on the machine of a helper process: itself, its boxes, their cgroups. Empty when nothing is.
 pub(crate) fn remains_of(spawner: u32) -> Vec<String> {
     let mut found: Vec<String> = children_of(spawner).iter().map(|pid| format!("box process {pid}")).collect();
-    if status_of(spawner, "Name").as_deref() == Some("hotcell-spawner") {
+    // One that has ended and waits for the machine's own init to take notice is gone.
+    let ended = status_of(spawner, "State").is_none_or(|state| state.starts_with('Z'));
+    if !ended && status_of(spawner, "Name").as_deref() == Some("hotcell-spawner") {
         found.push(format!("helper process {spawner}"));
     }
     let prefix = format!("hotcell-{spawner}");

@@ -15,20 +15,20 @@ const FILE_TYPE: u32 = 0o170_000;
 /// reads as "this name is deleted".
 const ORDINARY_TYPES: &[u32] = &[0, 0o010_000, 0o100_000, 0o140_000];
 
-/// `S_ISUID`. The set-group-ID bit has to pass: on a directory it is a common way to share a tree,
-/// and the filter cannot tell directories from files. A file can still be created with the bit, but
-/// then it is empty, and the kernel takes the bit away at the first write.
-const SET_USER_ID: u32 = 0o4000;
+/// `S_ISUID` and `S_ISGID`. On a directory the latter is a way to share a tree, but the filter cannot tell directories
+/// from files, and a program with it is as bad as with the former. A file can still be created with either bit, but then
+/// it is empty, and the kernel takes the bits away at the first write.
+const SET_ID: u32 = 0o6000;
 
 /// `RENAME_WHITEOUT`, which leaves a character device 0/0 behind.
 const WHITEOUT: u32 = 4;
 
 /// `umode_t` is 16 bits wide, so a mode lies in the lower half wherever the kernel takes one.
-const fn sets_user_id(mode: Argument) -> Condition {
-    int_bits(mode, SET_USER_ID, &[SET_USER_ID])
+const fn sets_id(mode: Argument) -> Condition {
+    int_bits(mode, SET_ID, &[0o2000, 0o4000, 0o6000])
 }
 
-const WHY_NO_SET_USER_ID: &str = "a set-user-ID program made in a shared directory would run with its owner's rights \
+const WHY_NO_SET_ID: &str = "a set-user-ID or set-group-ID program made in a shared directory would run with its owner's rights \
                                   outside of the box; all other mode bits are ordinary work";
 
 pub(super) const GROUPS: &[Group] = &[
@@ -135,15 +135,15 @@ pub(super) const GROUPS: &[Group] = &[
         ],
     },
     Group {
-        why: WHY_NO_SET_USER_ID,
+        why: WHY_NO_SET_ID,
         // chmod(path, umode_t mode), fchmod(fd, umode_t mode)
-        action: Action::AllowUnless(sets_user_id(Second)),
+        action: Action::AllowUnless(sets_id(Second)),
         calls: &[x86_64_only("chmod", 90), call("fchmod", 91, 52)],
     },
     Group {
-        why: WHY_NO_SET_USER_ID,
+        why: WHY_NO_SET_ID,
         // fchmodat(dirfd, path, umode_t mode), fchmodat2 likewise
-        action: Action::AllowUnless(sets_user_id(Third)),
+        action: Action::AllowUnless(sets_id(Third)),
         calls: &[call("fchmodat", 268, 53), shared("fchmodat2", 452)],
     },
     Group {
