@@ -7,6 +7,7 @@
 //! power cut or a SIGKILL of the spawner is adopted and removed by the next box.
 
 use crate::sys::{self, Fd};
+use crate::wire::{HERE, Malformed, Reader, placeholder};
 
 /// The owner's alone, and sticky, which means nothing on a file and little on a directory. (The library knows these too.)
 const DIRECTORY_MODE: u32 = 0o1700;
@@ -23,8 +24,29 @@ struct Held {
     owner: u32,
     parent: Fd,
     lock: Fd,
-    directory: bool,
+    kind: u8,
     name: [u8; NAME_MAX],
+}
+
+/// A placeholder that a box needs.
+pub struct Wanted<'a> {
+    root: &'a [u8],
+    device: u64,
+    inode: u64,
+    path: &'a [u8],
+    kind: u8,
+}
+
+impl<'a> Wanted<'a> {
+    pub fn read(reader: &mut Reader<'a>) -> Result<Self, Malformed> {
+        Ok(Self {
+            root: reader.text()?,
+            device: reader.u64()?,
+            inode: reader.u64()?,
+            path: reader.text()?,
+            kind: reader.u8()?,
+        })
+    }
 }
 
 /// Every placeholder that a box of this spawner needs.
@@ -43,36 +65,20 @@ impl Placeholders {
         unsafe { core::slice::from_raw_parts_mut(self.table, MAX) }
     }
 
-    /// Makes, or joins, the placeholder `path` below the directory `root`, which must be the file that the library saw.
-    pub fn hold(
-        &mut self,
-        slot: u32,
-        root: &[u8],
-        device: u64,
-        inode: u64,
-        path: &[u8],
-        directory: bool,
-    ) -> sys::Result<()> {
-        let root = sys::openat(sys::AT_FDCWD, root, sys::O_PATH | sys::O_DIRECTORY, 0)?;
-        let result = self.hold_below(slot, root, device, inode, path, directory);
+    /// Makes, or joins, a placeholder below its tree, which must be the file that the library saw.
+    pub fn hold(&mut self, slot: u32, wanted: &Wanted<'_>) -> sys::Result<()> {
+        let root = sys::openat(sys::AT_FDCWD, wanted.root, sys::O_PATH | sys::O_DIRECTORY, 0)?;
+        let result = self.hold_below(slot, root, wanted);
         sys::close(root);
         result
     }
 
-    fn hold_below(
-        &mut self,
-        slot: u32,
-        root: Fd,
-        device: u64,
-        inode: u64,
-        path: &[u8],
-        directory: bool,
-    ) -> sys::Result<()> {
+    fn hold_below(&mut self, slot: u32, root: Fd, wanted: &Wanted<'_>) -> sys::Result<()> {
         let seen = sys::fstat(root)?;
-        if seen.device != device || seen.inode != inode {
+        if seen.device != wanted.device || seen.inode != wanted.inode {
             return Err(sys::ESTALE);
         }
-        let (parent_path, name) = split(path);
+        let (parent_path, name) = split(wanted.path);
         let mut stored = [0; NAME_MAX];
         stored.get_mut(..name.len()).ok_or(sys::EINVAL)?.copy_from_slice(name);
         let parent_path = crate::text::Text::<512>::new().push(b"./").push(parent_path).end();
@@ -83,7 +89,7 @@ impl Placeholders {
             0,
             sys::RESOLVE_BENEATH | sys::RESOLVE_NO_SYMLINKS,
         )?;
-        let lock = match make_or_join(parent, name, directory) {
+        let lock = match make_or_join(parent, name, wanted.kind) {
             Ok(Some(lock)) => lock,
             Ok(None) => {
                 // Something real is there by now: the mount goes onto that, and it stays when the box ends.
@@ -100,7 +106,7 @@ impl Placeholders {
             sys::close(parent);
             return Err(sys::EAGAIN);
         };
-        *place = Held { owner: slot + 1, parent, lock, directory, name: stored };
+        *place = Held { owner: slot + 1, parent, lock, kind: wanted.kind, name: stored };
         Ok(())
     }
 
@@ -112,8 +118,8 @@ impl Placeholders {
             }
             let length = held.name.iter().position(|byte| *byte == 0).map_or(NAME_MAX, |end| end + 1);
             // Upgrading fails while another box, of this or another program, still holds it shared.
-            if sys::flock(held.lock, sys::LOCK_EX | sys::LOCK_NB).is_ok() && is_untouched(held.lock, held.directory) {
-                let flags = if held.directory { sys::AT_REMOVEDIR } else { 0 };
+            if sys::flock(held.lock, sys::LOCK_EX | sys::LOCK_NB).is_ok() && is_untouched(held.lock, held.kind) {
+                let flags = if held.kind == placeholder::DIRECTORY { sys::AT_REMOVEDIR } else { 0 };
                 if is_linked(held.parent, &held.name[..length], held.lock) {
                     let _ = sys::unlinkat(held.parent, &held.name[..length], flags);
                 }
@@ -133,22 +139,28 @@ fn split(path: &[u8]) -> (&[u8], &[u8]) {
 }
 
 /// The locked placeholder, or `None` where something that is not a placeholder stands there.
-fn make_or_join(parent: Fd, name: &[u8], directory: bool) -> sys::Result<Option<Fd>> {
+fn make_or_join(parent: Fd, name: &[u8], kind: u8) -> sys::Result<Option<Fd>> {
+    let directory = kind == placeholder::DIRECTORY;
     // A box that lets go may remove the placeholder between our opening and our locking it: then try again.
     for _ in 0..100 {
         let made = if directory {
             sys::mkdirat(parent, name, DIRECTORY_MODE).map(|_| ())
         } else {
-            sys::openat(parent, name, sys::O_WRONLY | sys::O_CREAT | sys::O_EXCL | sys::O_NOFOLLOW, FILE_MODE)
-                .map(sys::close)
+            let flags = sys::O_WRONLY | sys::O_CREAT | sys::O_EXCL | sys::O_NOFOLLOW;
+            sys::openat(parent, name, flags, FILE_MODE).and_then(|file| {
+                let contents = if kind == placeholder::HERE { HERE } else { b"" };
+                let written = sys::write(file, contents);
+                sys::close(file);
+                written.map(|_| ())
+            })
         };
         let fresh = match made {
             Ok(()) => true,
             Err(sys::EEXIST) => false,
             Err(errno) => return Err(errno),
         };
-        let kind = if directory { sys::O_DIRECTORY } else { 0 };
-        let lock = match sys::openat(parent, name, sys::O_RDONLY | sys::O_NOFOLLOW | sys::O_NONBLOCK | kind, 0) {
+        let only = if directory { sys::O_DIRECTORY } else { 0 };
+        let lock = match sys::openat(parent, name, sys::O_RDONLY | sys::O_NOFOLLOW | sys::O_NONBLOCK | only, 0) {
             Ok(lock) => lock,
             Err(sys::ENOENT) => continue,
             // Not ours: something else of that name that we may not even read.
@@ -164,7 +176,7 @@ fn make_or_join(parent: Fd, name: &[u8], directory: bool) -> sys::Result<Option<
             sys::close(lock);
             continue;
         }
-        if !fresh && !is_untouched(lock, directory) {
+        if !fresh && !is_untouched(lock, kind) {
             sys::close(lock);
             return Ok(None);
         }
@@ -185,8 +197,12 @@ fn is_linked(parent: Fd, name: &[u8], descriptor: Fd) -> bool {
 }
 
 /// Whether this is a placeholder as a spawner made it. (A directory that got an entry cannot be removed anyway.)
-fn is_untouched(descriptor: Fd, directory: bool) -> bool {
+fn is_untouched(descriptor: Fd, kind: u8) -> bool {
     let Ok(stat) = sys::fstat(descriptor) else { return false };
-    let (kind, mode) = if directory { (TYPE_DIRECTORY, DIRECTORY_MODE) } else { (TYPE_FILE, FILE_MODE) };
-    stat.mode & TYPE_MASK == kind && stat.mode & 0o7777 == mode && (directory || stat.size == 0)
+    let (file_type, mode, most) = match kind {
+        placeholder::DIRECTORY => (TYPE_DIRECTORY, DIRECTORY_MODE, u64::MAX),
+        placeholder::HERE => (TYPE_FILE, FILE_MODE, HERE.len() as u64),
+        _ => (TYPE_FILE, FILE_MODE, 0),
+    };
+    stat.mode & TYPE_MASK == file_type && stat.mode & 0o7777 == mode && stat.size <= most
 }

@@ -94,18 +94,21 @@ pub fn sample() -> sys::Result<Sample> {
     let result = each(|process| {
         total.tasks += process.threads;
         total.ticks += process.ticks;
-        let mut buffer = [0; 1024];
-        if let Some(length) = read_file(directory, process.pid as u64, b"smaps_rollup", &mut buffer) {
-            total.memory_kib += proportional_kib(&buffer[..length]).unwrap_or(0);
-        }
+        let mut buffer = [0; 2048];
+        let mut field = |file: &[u8], name: &[u8]| {
+            let length = read_file(directory, process.pid as u64, file, &mut buffer)?;
+            kib_after(name, &buffer[..length])
+        };
+        // A process can keep others from seeing how its memory is shared; then all of it counts.
+        total.memory_kib += field(b"smaps_rollup", b"Pss:").or_else(|| field(b"status", b"VmRSS:")).unwrap_or(0);
     });
     sys::close(directory);
     result.map(|()| total)
 }
 
-fn proportional_kib(text: &[u8]) -> Option<u64> {
+fn kib_after(name: &[u8], text: &[u8]) -> Option<u64> {
     text.split(|byte| *byte == b'\n').find_map(|line| {
-        let value = line.strip_prefix(b"Pss:")?;
+        let value = line.strip_prefix(name)?;
         let start = value.iter().position(u8::is_ascii_digit)?;
         parse_number(&value[start..])
     })

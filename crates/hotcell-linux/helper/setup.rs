@@ -171,6 +171,7 @@ fn run_step(reader: &mut Reader<'_>, view: &mut View) -> sys::Result<()> {
                 _ => sys::unshare(sys::CLONE_NEWCGROUP).map(|_| ()),
             }
         }
+        step::LIMIT => sys::set_limit(reader.u32()?, reader.u64()?, reader.u64()?).map(|_| ()),
         step::LOOPBACK => confine::loopback_up(),
         step::HOSTNAME => {
             let name = reader.text()?;

@@ -8,7 +8,7 @@
 //! ```
 
 use crate::cgroup::Cgroups;
-use crate::placeholder::Placeholders;
+use crate::placeholder::{Placeholders, Wanted};
 use crate::record::Inbox;
 use crate::setup::Start;
 use crate::sys::{self, Errno, Fd, PollFd};
@@ -481,14 +481,10 @@ impl Spawner {
             })?;
         }
         for number in 0..reader.u32().map_err(malformed)? {
-            let (root, device, inode) =
-                (reader.text().map_err(malformed)?, reader.u64().map_err(malformed)?, reader.u64().map_err(malformed)?);
-            let (path, directory) = (reader.text().map_err(malformed)?, reader.u8().map_err(malformed)? != 0);
-            self.placeholders.hold(index as u32, root, device, inode, path, directory).map_err(|errno| Failure {
-                stage: stage::PLACEHOLDER,
-                index: number,
-                errno,
-            })?;
+            let wanted = Wanted::read(reader).map_err(malformed)?;
+            self.placeholders
+                .hold(index as u32, &wanted)
+                .map_err(|errno| Failure { stage: stage::PLACEHOLDER, index: number, errno })?;
         }
         let mut descriptors = [-1; DESCRIPTORS_MAX];
         descriptors[0] = *inbox.descriptors[..inbox.count].first().ok_or(malformed(crate::wire::Malformed))?;

@@ -11,11 +11,12 @@ const KEPT_MAX: usize = 32;
 
 /// Something empty to cover other things with: made by the library's first steps, on a mount that is read-only and
 /// without execution, which clones of it are too. The order is that of [`cover`](crate::wire::cover)'s numbers.
-const COVERS: [&[u8]; 4] = [
+const COVERS: [&[u8]; 5] = [
     b".hotcell/covers/empty-directory\0",
     b".hotcell/covers/empty-file\0",
     b".hotcell/covers/denied-directory\0",
     b".hotcell/covers/denied-file\0",
+    b".hotcell/covers/here\0",
 ];
 
 /// A tree of the host's that the box gets to see.

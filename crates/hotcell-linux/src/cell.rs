@@ -112,7 +112,6 @@ struct Waiting {
 pub(crate) struct CellShared {
     pub(crate) id: u32,
     conversation: AsyncFd<OwnedFd>,
-    spawner: Spawner,
     waiting: Mutex<Waiting>,
     next_token: AtomicU32,
     cgroup: Option<cgroup::Group>,
@@ -122,6 +121,8 @@ pub(crate) struct CellShared {
 #[derive(Debug)]
 pub struct Cell {
     shared: Arc<CellShared>,
+    /// Here and not in what tasks share: the spawner ends when its last box is let go of, whatever lingers.
+    spawner: Spawner,
     reader: JoinHandle<()>,
     gone: watch::Receiver<bool>,
     root: OwnedFd,
@@ -180,13 +181,12 @@ impl Cell {
             id,
             conversation,
             cgroup: spawner.cgroups().group(&cgroup),
-            spawner,
             waiting: Mutex::default(),
             next_token: AtomicU32::new(1),
         });
         let (said_gone, gone) = watch::channel(false);
-        let reader = tokio::spawn(read_notices(Arc::clone(&shared), said_gone));
-        Ok(Self { shared, reader, gone, root, uppers, listener })
+        let reader = tokio::spawn(read_notices(Reading { shared: Arc::clone(&shared), said_gone }));
+        Ok(Self { shared, spawner, reader, gone, root, uppers, listener })
     }
 
     /// How many bytes the private file systems of the box hold, and how many more fit: bytes and files.
@@ -214,7 +214,7 @@ impl Cell {
         let token = self.shared.token();
         let (record, plumbing) = launch.encode(token)?;
         let (send_end, end) = oneshot::channel();
-        let ends = ForgetEnd { shared: &self.shared, token, armed: true };
+        let ends = ForgetEnd { shared: &self.shared, token, since: ticks_since_boot(), armed: true };
         self.shared.lock().ends.insert(token, send_end);
         let answer = self.shared.ask(token, &record, &plumbing.theirs()).await?;
         let (since, terminal) = match answer {
@@ -234,7 +234,7 @@ impl Cell {
 
     /// Kills everything in the box, at once and for good. [`Cell::gone`] says when it is done.
     pub fn kill(&self) {
-        self.shared.spawner.kill(self.shared.id);
+        self.spawner.kill(self.shared.id);
     }
 
     /// Waits until nothing of the box runs any more.
@@ -299,8 +299,8 @@ impl Cell {
 
 impl Drop for Cell {
     fn drop(&mut self) {
-        self.shared.spawner.kill(self.shared.id);
-        self.shared.spawner.release(self.shared.id);
+        self.spawner.kill(self.shared.id);
+        self.spawner.release(self.shared.id);
         self.reader.abort();
     }
 }
@@ -354,6 +354,8 @@ impl CellShared {
 struct ForgetEnd<'a> {
     shared: &'a CellShared,
     token: u32,
+    /// When the program was asked for, in ticks since boot.
+    since: u64,
     armed: bool,
 }
 
@@ -368,12 +370,20 @@ impl Drop for ForgetEnd<'_> {
         if self.armed {
             let abandoned = self.shared.lock().ends.remove(&self.token).is_some();
             if abandoned {
-                // The future was dropped between asking and hearing: it may run, and nobody would know. Nothing younger
-                // than now can be its daemon: it has not been heard of yet.
-                self.shared.tell_now(&Writer::new(order::KILL_TREE).u32(self.token).u64(u64::MAX).finish());
+                // The future was dropped between asking and hearing: it may run, and nobody would know.
+                self.shared.tell_now(&Writer::new(order::KILL_TREE).u32(self.token).u64(self.since).finish());
             }
         }
     }
+}
+
+/// The moment, in the unit and by the clock in which `/proc` tells when a process started.
+fn ticks_since_boot() -> u64 {
+    let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+    // SAFETY: the call fills one timespec. If it fails, everything counts as younger.
+    unsafe { libc::clock_gettime(libc::CLOCK_BOOTTIME, &raw mut time) };
+    let per_second = cgroup::ticks_per_second();
+    time.tv_sec as u64 * per_second + time.tv_nsec as u64 * per_second / 1_000_000_000
 }
 
 pub(crate) fn check_nul(what: &'static str, text: &OsStr) -> Result<(), CellError> {
@@ -410,20 +420,31 @@ fn read_first(received: &Received, spec: &CellSpec) -> Result<Result<First, Crea
 }
 
 /// Hands every notice to whoever waits for it, until the box is gone.
-async fn read_notices(shared: Arc<CellShared>, said_gone: watch::Sender<bool>) {
-    while let Ok(Some(received)) = socket::receive(&shared.conversation).await {
-        match dispatch(&shared, received) {
+async fn read_notices(reading: Reading) {
+    while let Ok(Some(received)) = socket::receive(&reading.shared.conversation).await {
+        match dispatch(&reading.shared, received) {
             Ok(false) => {}
             Ok(true) | Err(Malformed) => break,
         }
     }
-    let mut waiting = shared.lock();
-    waiting.gone = true;
-    // Dropping the senders tells everybody who waits.
-    waiting.answers.clear();
-    waiting.ends.clear();
-    drop(waiting);
-    let _ = said_gone.send(true);
+}
+
+/// Reading the notices of a box: when that ends, even because the runtime does, everybody who waits is told.
+struct Reading {
+    shared: Arc<CellShared>,
+    said_gone: watch::Sender<bool>,
+}
+
+impl Drop for Reading {
+    fn drop(&mut self) {
+        let mut waiting = self.shared.lock();
+        waiting.gone = true;
+        // Dropping the senders tells everybody who waits.
+        waiting.answers.clear();
+        waiting.ends.clear();
+        drop(waiting);
+        let _ = self.said_gone.send(true);
+    }
 }
 
 /// `Ok(true)`: that was the last.

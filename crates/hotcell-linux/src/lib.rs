@@ -29,5 +29,5 @@ pub mod wire;
 pub use cell::{Cell, CellError, FileError, Sample, Storage};
 pub use process::{Ended, Launch, LaunchError, Running, Signaler, Standard};
 pub use spawner::{CreateError, Spawner, SpawnerOptions, StartError};
-pub use spec::{CellSpec, Cover, Namespaces, Owner, Placeholder, Tree, TreeOptions};
+pub use spec::{CellSpec, Cover, Namespaces, Owner, Placeholder, PlaceholderKind, Tree, TreeOptions};
 pub use terminal::Terminal;

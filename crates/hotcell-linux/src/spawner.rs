@@ -205,7 +205,11 @@ impl Drop for Shared {
             && let Some(mut child) = process.take()
         {
             // Everything is dead when it ends. Somebody else may have reaped it: then there is nothing to wait for.
-            let _ = child.wait();
+            let ended = child.wait();
+            if !ended.is_ok_and(|status| status.success()) {
+                // It was killed, and could not remove what it had made.
+                self.cgroups.sweep();
+            }
         }
     }
 }

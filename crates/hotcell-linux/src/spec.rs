@@ -6,7 +6,7 @@ use std::io;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
-use crate::wire::{Writer, cover, request, step, tree_flag};
+use crate::wire::{HERE, Writer, cover, placeholder, request, step, tree_flag};
 
 /// The namespaces of a box, each on its own switch.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -77,22 +77,28 @@ impl TreeOptions {
     }
 }
 
-/// Something empty to cover a place with.
+/// Something to cover a place with.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Cover {
-    /// The place is a directory.
-    pub directory: bool,
-    /// The cover can be listed or read.
-    pub readable: bool,
+pub enum Cover {
+    /// Something empty.
+    Empty {
+        /// The place is a directory.
+        directory: bool,
+        /// The cover can be listed or read.
+        readable: bool,
+    },
+    /// A file that names the directory that it is in.
+    Here,
 }
 
 impl Cover {
     fn number(self) -> u8 {
-        match (self.directory, self.readable) {
-            (true, true) => cover::EMPTY_DIRECTORY,
-            (false, true) => cover::EMPTY_FILE,
-            (true, false) => cover::DENIED_DIRECTORY,
-            (false, false) => cover::DENIED_FILE,
+        match self {
+            Self::Empty { directory: true, readable: true } => cover::EMPTY_DIRECTORY,
+            Self::Empty { directory: false, readable: true } => cover::EMPTY_FILE,
+            Self::Empty { directory: true, readable: false } => cover::DENIED_DIRECTORY,
+            Self::Empty { directory: false, readable: false } => cover::DENIED_FILE,
+            Self::Here => cover::HERE,
         }
     }
 }
@@ -154,8 +160,37 @@ pub struct Placeholder {
     pub root_identity: (u64, u64),
     /// Where, relative to the tree: every component but the last exists.
     pub path: PathBuf,
-    /// A directory, or a file.
-    pub directory: bool,
+    /// What it is.
+    pub kind: PlaceholderKind,
+}
+
+/// What a placeholder is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum PlaceholderKind {
+    /// An empty file.
+    File,
+    /// An empty directory.
+    Directory,
+    /// A file that names the directory that it is in, for readers that do not accept an empty one.
+    Here,
+}
+
+impl PlaceholderKind {
+    fn number(self) -> u8 {
+        match self {
+            Self::File => placeholder::FILE,
+            Self::Directory => placeholder::DIRECTORY,
+            Self::Here => placeholder::HERE,
+        }
+    }
+
+    /// What covers it in the box.
+    pub fn cover(self, readable: bool) -> Cover {
+        match self {
+            Self::Here if readable => Cover::Here,
+            kind => Cover::Empty { directory: kind == Self::Directory, readable },
+        }
+    }
 }
 
 /// One write to a cgroup file of the box.
@@ -287,6 +322,7 @@ impl CellSpec {
         self.file(&covers.join("empty-file"), 0o444, b"");
         self.directory(&covers.join("denied-directory"), 0);
         self.file(&covers.join("denied-file"), 0, b"");
+        self.file(&covers.join("here"), 0o444, HERE);
         let options = TreeOptions { read_only: true, no_exec: true, own_place: true, ..TreeOptions::default() };
         self.bind(covers, covers, options);
     }
@@ -338,6 +374,12 @@ impl CellSpec {
         self.step("set the host name".into(), Writer::new(step::HOSTNAME).text(name));
     }
 
+    /// Limits a resource (`RLIMIT_*`) of the init, which starts the programs of the box.
+    pub fn limit_init(&mut self, resource: u32, most: u64) {
+        let encoded = Writer::new(step::LIMIT).u32(resource).u64(most).u64(most);
+        self.step("limit the init".into(), encoded);
+    }
+
     /// Becomes the box's user; the numbers are those inside the user namespace, if there is one.
     pub fn identity(&mut self, uid: u32, gid: u32) {
         self.step("become the box's user".into(), Writer::new(step::IDENTITY).u32(uid).u32(gid));
@@ -385,7 +427,7 @@ impl CellSpec {
                 .u64(device)
                 .u64(inode)
                 .path(&placeholder.path)
-                .u8(u8::from(placeholder.directory));
+                .u8(placeholder.kind.number());
         }
         writer = writer.u32(self.trees.len() as u32);
         for tree in &self.trees {

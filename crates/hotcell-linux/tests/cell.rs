@@ -80,7 +80,7 @@ async fn a_program_that_is_not_there_is_told_apart_from_one_that_cannot_run() {
 async fn a_step_that_fails_is_named_and_nothing_is_left() {
     let spawner = spawner().await;
     let mut spec = spec();
-    spec.mask(Path::new("no-such-place"), Cover { directory: true, readable: true });
+    spec.mask(Path::new("no-such-place"), Cover::Empty { directory: true, readable: true });
     let error = spawner.create(&spec).await.unwrap_err();
     assert!(error.to_string().contains("no-such-place"), "{error}");
 }

@@ -128,6 +128,10 @@ impl Engine {
     /// Ends everything: when this returns, nothing of this engine is left, unless somebody still holds a clone of it or
     /// one of its boxes. (Dropping does the same, but makes the thread wait.)
     pub async fn close(self) {
+        // Commands that were dropped a moment ago are still known to their tasks until those have had a turn.
+        for _ in 0..3 {
+            tokio::task::yield_now().await;
+        }
         // Dropping waits for the helper process, which takes as long as the kernel needs to end the boxes.
         let _ = tokio::task::spawn_blocking(move || drop(self)).await;
     }

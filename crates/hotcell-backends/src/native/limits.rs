@@ -81,18 +81,27 @@ pub(super) fn resources(limits: &Limits, machine: &Machine) -> Vec<(u32, u64, u6
     if let Some(files) = limits.open_files.value {
         wanted.push((Resource::Nofile, files));
     }
-    if let Some(processes) = limits.processes.value
-        && machine.counts_processes_by_namespace()
-    {
-        // Behind a cgroup it is the second line, set back a little so that the cgroup, which counts refusals, is hit first.
-        let reserve = if machine.cgroups.has(Controller::Pids) { 16 } else { 0 };
-        wanted.push((Resource::Nproc, processes.saturating_add(INIT + reserve)));
-    }
-    wanted
+    let mut resources: Vec<(u32, u64, u64)> = wanted
         .into_iter()
         .map(|(resource, most)| {
-            let most = getrlimit(resource).maximum.map_or(most, |own| own.min(most));
+            let most = at_most_own(resource, most);
             (resource as u32, most, most)
         })
-        .collect()
+        .collect();
+    resources.extend(most_processes(limits, machine).map(|(resource, most)| (resource, most, most)));
+    resources
+}
+
+/// The limit on processes that the user namespace counts, where it does.
+pub(super) fn most_processes(limits: &Limits, machine: &Machine) -> Option<(u32, u64)> {
+    let processes = limits.processes.value.filter(|_| machine.counts_processes_by_namespace())?;
+    // Behind a cgroup it is the second line, set back a little so that the cgroup, which counts refusals, is hit first.
+    let reserve = if machine.cgroups.has(Controller::Pids) { 16 } else { 0 };
+    let most = at_most_own(Resource::Nproc, processes.saturating_add(INIT + reserve));
+    Some((Resource::Nproc as u32, most))
+}
+
+/// Nobody can raise a limit above their own.
+fn at_most_own(resource: Resource, most: u64) -> u64 {
+    getrlimit(resource).maximum.map_or(most, |own| own.min(most))
 }

@@ -248,7 +248,7 @@ impl Lowering<'_> {
             }
             Some(metadata) if above != Access::Deny || view::shows(path) => {
                 protect::pin_above(&mut self.lowered.spec, &self.policy.filesystem, path);
-                self.lowered.spec.mask(path, Cover { directory: metadata.is_dir(), readable: false });
+                self.lowered.spec.mask(path, Cover::Empty { directory: metadata.is_dir(), readable: false });
                 Ok(())
             }
             Some(_) => Ok(()),
@@ -272,6 +272,10 @@ impl Lowering<'_> {
         spec.seal();
         spec.pivot();
         spec.no_new_privs();
+        if let Some((resource, most)) = limits::most_processes(&self.policy.limits, self.machine) {
+            // Programs have it too; the init starts them and must not go beyond it either.
+            spec.limit_init(resource, most);
+        }
         if self.machine.findings.landlock > Abi(0) {
             spec.landlock(&self.rules);
         }

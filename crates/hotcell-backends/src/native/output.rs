@@ -42,9 +42,14 @@ impl Meter {
         room.min(length)
     }
 
+    /// Whether more has been read than the command may write.
+    pub(super) fn is_over(&self) -> bool {
+        self.is_over.load(Ordering::Relaxed)
+    }
+
     /// Returns when the limit has been exceeded.
     pub(super) async fn exceeded(&self) {
-        while !self.is_over.load(Ordering::Relaxed) {
+        while !self.is_over() {
             self.over.notified().await;
         }
     }

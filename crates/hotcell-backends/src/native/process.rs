@@ -5,13 +5,13 @@ use std::sync::atomic::Ordering;
 
 use async_trait::async_trait;
 use hotcell_core::backend::{ProcessError, ProcessId, ProcessIo, ProcessStdin, SandboxedProcess, Signal, TtySize};
-use hotcell_core::outcome::Outcome;
+use hotcell_core::outcome::{Outcome, Status};
 use hotcell_linux::{CellError, Running, Signaler, Terminal};
 use tokio::net::unix::pipe;
 use tokio::sync::{Mutex, Notify, watch};
 use tokio::task::JoinHandle;
 
-use super::output::{Output, PipeInput, Source, TerminalInput};
+use super::output::{Meter, Output, PipeInput, Source, TerminalInput};
 use super::watch::Watch;
 
 /// How the command ended, once it has.
@@ -25,6 +25,7 @@ pub(super) struct NativeProcess {
     /// Until somebody takes it; whoever only waits has it read and thrown away.
     io: Mutex<Option<ProcessIo>>,
     unread: Mutex<Option<Output>>,
+    meter: Arc<Meter>,
     canceled: Arc<Notify>,
     ending: watch::Receiver<Ending>,
     watcher: JoinHandle<()>,
@@ -57,7 +58,7 @@ impl NativeProcess {
         };
         let output = Output::new(source, Arc::clone(&watch.meter), ended);
         let (id, signaler) = (ProcessId(u64::from(running.token())), running.signaler());
-        let canceled = Arc::clone(&watch.canceled);
+        let (canceled, meter) = (Arc::clone(&watch.canceled), Arc::clone(&watch.meter));
         let (send_ending, ending) = watch::channel(None);
         let running_commands = Arc::clone(&watch.shared.running);
         running_commands.fetch_add(1, Ordering::Relaxed);
@@ -75,6 +76,7 @@ impl NativeProcess {
             terminal,
             io: Mutex::new(Some(ProcessIo { stdin, output: None })),
             unread: Mutex::new(Some(output)),
+            meter,
             canceled,
             ending,
             watcher,
@@ -151,7 +153,12 @@ impl SandboxedProcess for NativeProcess {
                 Err(_) => Err(gone()),
             }
         };
-        tokio::join!(drain, end).1
+        let mut outcome = tokio::join!(drain, end).1?;
+        // It ended by itself, and then more turned out to be in its pipes than it may write.
+        if self.meter.is_over() && matches!(outcome.status, Status::Exited(_) | Status::Signaled(_)) {
+            outcome.status = Status::Output;
+        }
+        Ok(outcome)
     }
 }
 

@@ -11,13 +11,17 @@ use std::path::{Component, Path, PathBuf};
 
 use hotcell_core::backend::CreateError;
 use hotcell_core::policy::{Access, FilesystemPolicy};
-use hotcell_linux::{CellSpec, Cover, Placeholder, TreeOptions};
+use hotcell_linux::wire::HERE;
+use hotcell_linux::{CellSpec, Placeholder, PlaceholderKind, TreeOptions};
 
 use super::lower::bad_path;
 
 /// Protected names that are directories where they exist; their placeholders are too.
 const DIRECTORIES: &[&str] =
     &["hooks", "modules", "worktrees", "info", ".git", ".vscode", ".idea", ".claude", ".codex", ".cursor", ".hotcell"];
+
+/// Says where the rest of a repository is; git accepts no empty one, and "here" is where it looks without.
+const COMMON_DIRECTORY: &str = ".git/commondir";
 
 const READ_ONLY: TreeOptions =
     TreeOptions { read_only: true, devices: false, no_exec: false, id_mapped: false, own_place: false };
@@ -42,8 +46,8 @@ pub(super) fn add(spec: &mut CellSpec, policy: &FilesystemPolicy) -> Result<(), 
             Found::Until { pins, missing } => {
                 pins.into_iter().for_each(|pin| done.pin(spec, pin));
                 if done.reserved.insert(missing.clone()) {
-                    let directory = placeholder(spec, &protected.tree, &missing, missing != protected.path)?;
-                    covers.push(Held::Empty(missing, directory));
+                    let kind = placeholder(spec, &protected.tree, &missing, missing != protected.path)?;
+                    covers.push(Held::Empty(missing, kind));
                 }
             }
         }
@@ -52,7 +56,7 @@ pub(super) fn add(spec: &mut CellSpec, policy: &FilesystemPolicy) -> Result<(), 
     for cover in covers {
         match cover {
             Held::ReadOnly(path) => spec.bind(&path, &path, READ_ONLY),
-            Held::Empty(path, directory) => spec.mask(&path, Cover { directory, readable: true }),
+            Held::Empty(path, kind) => spec.mask(&path, kind.cover(true)),
         }
     }
     Ok(())
@@ -65,8 +69,8 @@ pub(super) fn reserve(spec: &mut CellSpec, policy: &FilesystemPolicy, path: &Pat
     let below = path.strip_prefix(tree).unwrap_or(path);
     if let Found::Until { pins, missing } = find(tree, below)? {
         pins.iter().for_each(|pin| spec.pin(pin));
-        let directory = placeholder(spec, tree, &missing, missing != path)?;
-        spec.mask(&missing, Cover { directory, readable: false });
+        let kind = placeholder(spec, tree, &missing, missing != path)?;
+        spec.mask(&missing, kind.cover(false));
     }
     Ok(())
 }
@@ -97,10 +101,10 @@ impl Done {
     }
 }
 
-/// How a protected path is held: as it is, or as something empty (which is a directory or not).
+/// How a protected path is held: as it is, or as something that says nothing.
 enum Held {
     ReadOnly(PathBuf),
-    Empty(PathBuf, bool),
+    Empty(PathBuf, PlaceholderKind),
 }
 
 /// How much of a protected path exists, with the directories above it to be pinned.
@@ -157,21 +161,27 @@ fn find(tree: &Path, below: &Path) -> Result<Found, CreateError> {
 pub(super) fn is_placeholder(path: &Path, metadata: &fs::Metadata) -> bool {
     match metadata.mode() {
         0o041_700 => fs::read_dir(path).is_ok_and(|mut entries| entries.next().is_none()),
-        0o101_600 => metadata.len() == 0,
+        0o101_600 => metadata.len() <= HERE.len() as u64,
         _ => false,
     }
 }
 
-/// Asks for a placeholder, and says whether it is a directory: it is if more of the path would come `below` it.
-fn placeholder(spec: &mut CellSpec, tree: &Path, missing: &Path, below: bool) -> Result<bool, CreateError> {
+/// Asks for a placeholder, and says what it is: a directory if more of the path would come `below` it.
+fn placeholder(spec: &mut CellSpec, tree: &Path, missing: &Path, below: bool) -> Result<PlaceholderKind, CreateError> {
     let metadata = fs::metadata(tree).map_err(|error| bad_path(tree, &error.to_string(), "name a path that exists"))?;
     let name = missing.file_name().unwrap_or_default();
-    let directory = below || DIRECTORIES.iter().any(|directory| name == *directory);
+    let kind = if below || DIRECTORIES.iter().any(|directory| name == *directory) {
+        PlaceholderKind::Directory
+    } else if missing.ends_with(COMMON_DIRECTORY) {
+        PlaceholderKind::Here
+    } else {
+        PlaceholderKind::File
+    };
     spec.placeholder(Placeholder {
         root: tree.to_owned(),
         root_identity: (metadata.dev(), metadata.ino()),
         path: missing.strip_prefix(tree).unwrap_or(missing).to_owned(),
-        directory,
+        kind,
     });
-    Ok(directory)
+    Ok(kind)
 }

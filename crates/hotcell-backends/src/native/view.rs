@@ -83,7 +83,7 @@ pub(super) fn base(spec: &mut CellSpec, rules: &mut Rules, uid: u32, open_networ
     spec.directory(Path::new("/proc"), 0o555);
     spec.proc(Path::new("/proc"));
     for (path, directory) in masked_in_proc() {
-        spec.mask_if_present(path, Cover { directory: *directory, readable: false });
+        spec.mask_if_present(path, Cover::Empty { directory: *directory, readable: false });
     }
     rules.allow(Path::new("/proc"), Access::Read, true);
     for (path, mode) in PRIVATE {

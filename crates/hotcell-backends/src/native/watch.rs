@@ -59,7 +59,7 @@ impl Watch {
     async fn end(&self, running: &mut Running, why: Status) -> Option<Ended> {
         let signaler = running.signaler();
         let mut ended = None;
-        if matches!(why, Status::TimedOut | Status::CpuTime) {
+        if why == Status::TimedOut {
             const SIGTERM: i32 = 15;
             let _ = signaler.signal(SIGTERM).await;
             ended = tokio::time::timeout(GRACE, running.wait()).await.ok().and_then(Result::ok);

@@ -126,6 +126,23 @@ impl Layout {
         self.bases.iter().find(|base| base.controllers.contains(&controller)).map(|base| base.path.as_path())
     }
 
+    /// Removes cgroups of spawners that were killed before they could do so themselves. Only what bears our name and a
+    /// number that no process has, and only if it is empty: others are left alone.
+    pub(crate) fn sweep(&self) {
+        for base in &self.bases {
+            let Ok(entries) = std::fs::read_dir(&base.path) else { continue };
+            for entry in entries.flatten() {
+                let name = entry.file_name();
+                let spawner = name
+                    .to_str()
+                    .and_then(|name| name.strip_prefix("hotcell-")?.split('-').next()?.parse::<u32>().ok());
+                if spawner.is_some_and(|pid| !Path::new(&format!("/proc/{pid}")).exists()) {
+                    let _ = std::fs::remove_dir(entry.path());
+                }
+            }
+        }
+    }
+
     pub(crate) fn bases(&self) -> Vec<&OwnedFd> {
         self.bases.iter().map(|base| &base.directory).collect()
     }

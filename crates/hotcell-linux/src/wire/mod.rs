@@ -30,6 +30,9 @@ pub const IN_MEMORY_FILE: u8 = 0xff;
 /// How many descriptors can come with one record.
 pub const DESCRIPTORS_MAX: usize = 200;
 
+/// What a file says that must not be empty and must lead nowhere else: a dot, the directory that it is in.
+pub const HERE: &[u8] = b".\n";
+
 /// Requests to the spawner.
 pub mod request {
     /// First: who the caller is, where cgroups go, how many boxes to prepare ahead. The only request that is answered
@@ -165,6 +168,8 @@ pub mod step {
     pub const MASK: u8 = 22;
     /// Cover a place with nothing if it is there.
     pub const MASK_IF_PRESENT: u8 = 23;
+    /// Limit a resource of the init itself.
+    pub const LIMIT: u8 = 26;
     /// Make the box's cgroup the root that it sees.
     pub const CGROUP_NAMESPACE: u8 = 24;
     /// Mount a directory of the root onto itself, so that it stays writable when the root no longer is.
@@ -197,6 +202,18 @@ pub mod cover {
     pub const DENIED_DIRECTORY: u8 = 2;
     /// A file that cannot even be read.
     pub const DENIED_FILE: u8 = 3;
+    /// A file that says "here": [`super::HERE`].
+    pub const HERE: u8 = 4;
+}
+
+/// Kinds of placeholders.
+pub mod placeholder {
+    /// An empty file.
+    pub const FILE: u8 = 0;
+    /// An empty directory.
+    pub const DIRECTORY: u8 = 1;
+    /// A file that says [`super::HERE`].
+    pub const HERE: u8 = 2;
 }
 
 /// Flags of [`order::SPAWN`].
