@@ -50,7 +50,7 @@ pub(crate) fn checks() -> Result<Vec<Check>> {
     let helper = rust_files(&root()?.join(HELPER))?;
     if !helper.is_empty() {
         let mut command = Command::new("rustfmt");
-        command.args(["--edition", "2024", "--check"]).args(helper);
+        command.args(["--edition", "2024", "--color", "never", "--check"]).args(helper);
         checks.push(Check { name: "format of the helper image", command });
     }
     checks.push(Check { name: "clippy", command: clippy });

@@ -482,9 +482,11 @@ impl Spawner {
         }
         for number in 0..reader.u32().map_err(malformed)? {
             let wanted = Wanted::read(reader).map_err(malformed)?;
-            self.placeholders
-                .hold(index as u32, &wanted)
-                .map_err(|errno| Failure { stage: stage::PLACEHOLDER, index: number, errno })?;
+            self.placeholders.hold(index as u32, &wanted).map_err(|errno| Failure {
+                stage: stage::PLACEHOLDER,
+                index: number,
+                errno,
+            })?;
         }
         let mut descriptors = [-1; DESCRIPTORS_MAX];
         descriptors[0] = *inbox.descriptors[..inbox.count].first().ok_or(malformed(crate::wire::Malformed))?;
