@@ -159,6 +159,7 @@ impl Init {
                     &[],
                 )
             }
+            order::END => sys::exit(0),
             _ => Err(sys::EPROTO),
         }
     }

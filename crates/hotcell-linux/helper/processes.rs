@@ -124,31 +124,26 @@ pub fn kill_tree(root: Option<i32>, since: u64, started_here: impl Fn(i32) -> bo
     if let Some(root) = root {
         doomed.mark(root);
     }
-    // What forks while we look is found by the next look; the process limit and the killing bound the rounds.
+    // What forks while we look is found by the next look. Each is killed when it is found, so that a chain of processes
+    // that start one another and end is cut and not only followed.
     for _ in 0..1000 {
-        let mut grown = true;
-        while grown {
-            grown = false;
-            each(|process| {
-                let daemon = process.parent == 1 && process.started >= since && !started_here(process.pid);
-                if !doomed.has(process.pid) && (daemon || doomed.has(process.parent)) {
-                    doomed.mark(process.pid);
-                    grown = true;
-                }
-            })?;
-        }
         let mut alive = false;
         each(|process| {
-            if doomed.has(process.pid) && !process.ended {
-                alive = true;
-                let _ = sys::kill(process.pid, sys::SIGKILL);
+            let daemon = process.parent == 1 && process.started >= since && !started_here(process.pid);
+            if daemon || doomed.has(process.pid) || doomed.has(process.parent) {
+                doomed.mark(process.pid);
+                if !process.ended {
+                    alive = true;
+                    let _ = sys::kill(process.pid, sys::SIGKILL);
+                }
             }
         })?;
         if !alive {
-            break;
+            return Ok(());
         }
     }
-    Ok(())
+    // Something keeps ahead of us: then the box ends, and it with that.
+    Err(sys::EBUSY)
 }
 
 /// A set of process numbers: one bit for each that the kernel can give out.

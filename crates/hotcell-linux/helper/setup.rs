@@ -159,8 +159,9 @@ fn run_step(reader: &mut Reader<'_>, view: &mut View) -> sys::Result<()> {
             view.bind(path, path, crate::wire::tree_flag::RECURSIVE)
         }
         step::PRIVATE => view.open_private(reader.text()?),
-        step::MASK => view.mask(reader.text()?, reader.u8()?),
-        step::MASK_IF_PRESENT => match view.mask(reader.text()?, reader.u8()?) {
+        step::MASK => view.mask(reader.text()?, reader.u8()?, false),
+        step::MASK_IN_PROC => match view.mask(reader.text()?, reader.u8()?, true) {
+            // A kernel may lack it.
             Err(sys::ENOENT) => Ok(()),
             other => other,
         },

@@ -109,6 +109,8 @@ pub fn run(engine: Fd) -> ! {
 fn start(engine: Fd) -> sys::Result<Spawner> {
     // A terminal's interrupt is for the engine; its end reaches us as the end of the socket.
     let _ = sys::setsid();
+    sys::default_signals();
+    sys::raise_descriptor_limit()?;
     sys::umask(0);
     sys::prctl(sys::PR_SET_NAME, sys::c(b"hotcell-spawner\0"), 0)?;
     sys::prctl(sys::PR_SET_CHILD_SUBREAPER, 1, 0)?;
@@ -176,8 +178,16 @@ impl Spawner {
                 self.reap()?;
             }
             if set[0].returned != 0 {
-                if !inbox.receive(self.engine)? {
-                    return Ok(());
+                match inbox.receive(self.engine) {
+                    Ok(true) => {}
+                    Ok(false) => return Ok(()),
+                    Err(sys::EPROTO) => {
+                        // A request that did not arrive whole, for want of descriptors perhaps: whoever sent it sees the
+                        // end of the box's conversation.
+                        inbox.clear();
+                        continue;
+                    }
+                    Err(errno) => return Err(errno),
                 }
                 let result = self.handle(&mut inbox);
                 inbox.clear();
@@ -238,7 +248,10 @@ impl Spawner {
         }
         let (errno, stage) = match self.trial() {
             Ok(()) => (0, 0),
-            Err(failure) => (failure.errno.0, failure.stage),
+            Err(failure) => {
+                self.warm = 0;
+                (failure.errno.0, failure.stage)
+            }
         };
         let answer = Text::<8>::new().push(&errno.to_le_bytes()).push(&[stage]);
         sys::send(self.engine, answer.as_bytes(), &[])?;
@@ -318,9 +331,18 @@ impl Spawner {
         trial: bool,
     ) -> core::result::Result<(), Failure> {
         let name = self.cgroups.name(serial);
-        let [ours, theirs] = sys::record_pair().map_err(at(stage::HANDOVER))?;
         let cgroup = self.cgroups.open_v2(&name).map_err(at(stage::CGROUP))?;
         let entrances = self.cgroups.open_v1(&name, self.default_groups).map_err(at(stage::CGROUP))?;
+        let [ours, theirs] = match sys::record_pair() {
+            Ok(pair) => pair,
+            Err(errno) => {
+                entrances.close();
+                if let Some(cgroup) = cgroup {
+                    sys::close(cgroup);
+                }
+                return Err(Failure { stage: stage::HANDOVER, index: 0, errno });
+            }
+        };
         // A network namespace takes the kernel longer than all others together: the new process makes it by itself, while
         // we go on.
         let network = namespaces & sys::CLONE_NEWNET;
@@ -560,6 +582,8 @@ impl Spawner {
             };
             let slot = &mut self.slots()[index];
             if slot.state == State::Blank {
+                // It could not use its namespaces, or was killed: no more of them ahead of being asked.
+                self.warm = 0;
                 self.free(index);
                 continue;
             }

@@ -272,15 +272,16 @@ impl View {
         self.attach(mount, path, true)
     }
 
-    /// Covers what is at `path` with something empty.
-    pub fn mask(&mut self, path: &[u8], kind: u8) -> sys::Result<()> {
+    /// Covers what is at `path`; `own` as in [`View::attach`].
+    pub fn mask(&mut self, path: &[u8], kind: u8, own: bool) -> sys::Result<()> {
         let (path_of_cover, cover) =
             COVERS.get(kind as usize).zip(self.covers.get_mut(kind as usize)).ok_or(sys::EINVAL)?;
         if *cover < 0 {
             *cover = sys::openat(self.root, path_of_cover, sys::O_PATH | sys::O_NOFOLLOW, 0)?;
         }
         let mount = sys::open_tree(*cover, b"\0", false)?;
-        self.attach_restricted(mount, path, tree_flag::READ_ONLY | tree_flag::NO_DEVICES | tree_flag::NO_EXEC)
+        let own = if own { tree_flag::OWN_PLACE } else { 0 };
+        self.attach_restricted(mount, path, own | tree_flag::READ_ONLY | tree_flag::NO_DEVICES | tree_flag::NO_EXEC)
     }
 
     /// A fresh procfs of the box's own processes. It is read-only: what a program writes to files that it reaches

@@ -8,6 +8,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 use thiserror::Error;
 use tokio::io::unix::AsyncFd;
@@ -17,7 +18,7 @@ use tokio::task::JoinHandle;
 use crate::cgroup;
 use crate::process::{Ended, Launch, LaunchError, Running, Signaler};
 use crate::socket::{self, Received};
-use crate::spawner::{CreateError, Spawner, describe_stage};
+use crate::spawner::{CreateError, Spawner, WeakSpawner, describe_stage};
 use crate::spec::CellSpec;
 use crate::wire::{Malformed, Reader, Writer, event, notice, order, stage};
 
@@ -92,6 +93,9 @@ impl Storage {
     }
 }
 
+/// How long an init may take to answer. It has nothing to wait for; a machine may be very busy.
+const ANSWER_TIME: Duration = Duration::from_secs(30);
+
 /// An answer that somebody waits for.
 #[derive(Debug)]
 enum Answer {
@@ -112,6 +116,7 @@ struct Waiting {
 pub(crate) struct CellShared {
     pub(crate) id: u32,
     conversation: AsyncFd<OwnedFd>,
+    spawner: WeakSpawner,
     waiting: Mutex<Waiting>,
     next_token: AtomicU32,
     cgroup: Option<cgroup::Group>,
@@ -180,12 +185,13 @@ impl Cell {
         let shared = Arc::new(CellShared {
             id,
             conversation,
-            cgroup: spawner.cgroups().group(&cgroup),
+            cgroup: spawner.cgroups().group(&cgroup).map_err(CreateError::Conversation)?,
+            spawner: spawner.downgrade(),
             waiting: Mutex::default(),
             next_token: AtomicU32::new(1),
         });
         let (said_gone, gone) = watch::channel(false);
-        let reader = tokio::spawn(read_notices(Reading { shared: Arc::clone(&shared), said_gone }));
+        let reader = tokio::spawn(read_notices(Reading { shared: Arc::clone(&shared), said_gone, ended: false }));
         Ok(Self { shared, spawner, reader, gone, root, uppers, listener })
     }
 
@@ -234,6 +240,8 @@ impl Cell {
 
     /// Kills everything in the box, at once and for good. [`Cell::gone`] says when it is done.
     pub fn kill(&self) {
+        // The init ends at once if it is well; the spawner sees to it if it is not.
+        self.shared.try_tell(&Writer::new(order::END).u32(0).finish());
         self.spawner.kill(self.shared.id);
     }
 
@@ -322,10 +330,19 @@ impl CellShared {
         socket::send_async(&self.conversation, record, &[]).await.map_err(CellError::Conversation)
     }
 
+    /// Says something if there is room for it.
+    fn try_tell(&self, record: &[u8]) {
+        let _ = socket::send(self.conversation.as_raw_fd(), record, &[]);
+    }
+
     /// Like [`CellShared::tell`], for places that cannot await.
     pub(crate) fn tell_now(&self, record: &[u8]) {
         // A box that is gone needs no orders.
-        let _ = socket::send_blocking(self.conversation.as_raw_fd(), record);
+        let sent = socket::send(self.conversation.as_raw_fd(), record, &[]);
+        if sent.is_err_and(|error| error.kind() == io::ErrorKind::WouldBlock) {
+            // An init that does not listen any more.
+            self.spawner.kill(self.id);
+        }
     }
 
     async fn ask(
@@ -346,7 +363,14 @@ impl CellShared {
             self.lock().answers.remove(&token);
             return Err(CellError::Conversation(error));
         }
-        receiver.await.map_err(|_| CellError::Gone)
+        match tokio::time::timeout(ANSWER_TIME, receiver).await {
+            Ok(answer) => answer.map_err(|_| CellError::Gone),
+            Err(_) => {
+                // Something in the box keeps its init from its work: a box that cannot be ruled is ended.
+                self.spawner.kill(self.id);
+                Err(CellError::Gone)
+            }
+        }
     }
 }
 
@@ -420,23 +444,35 @@ fn read_first(received: &Received, spec: &CellSpec) -> Result<Result<First, Crea
 }
 
 /// Hands every notice to whoever waits for it, until the box is gone.
-async fn read_notices(reading: Reading) {
-    while let Ok(Some(received)) = socket::receive(&reading.shared.conversation).await {
-        match dispatch(&reading.shared, received) {
-            Ok(false) => {}
-            Ok(true) | Err(Malformed) => break,
+async fn read_notices(mut reading: Reading) {
+    loop {
+        match socket::receive(&reading.shared.conversation).await {
+            Ok(Some(received)) => match dispatch(&reading.shared, received) {
+                Ok(false) => {}
+                Ok(true) => break,
+                Err(Malformed) => return,
+            },
+            Ok(None) => break,
+            Err(_) => return,
         }
     }
+    reading.ended = true;
 }
 
 /// Reading the notices of a box: when that ends, even because the runtime does, everybody who waits is told.
 struct Reading {
     shared: Arc<CellShared>,
     said_gone: watch::Sender<bool>,
+    /// The box is known to have ended.
+    ended: bool,
 }
 
 impl Drop for Reading {
     fn drop(&mut self) {
+        if !self.ended {
+            // Nobody hears the box any more, so nobody holds its limits: it ends.
+            self.shared.spawner.kill(self.shared.id);
+        }
         let mut waiting = self.shared.lock();
         waiting.gone = true;
         // Dropping the senders tells everybody who waits.

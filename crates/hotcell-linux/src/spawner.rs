@@ -5,7 +5,7 @@ use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::path::PathBuf;
 use std::process::Child;
 use std::sync::atomic::{AtomicU32, Ordering};
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, Weak};
 
 use thiserror::Error;
 
@@ -18,6 +18,9 @@ use crate::{helper, socket};
 /// The first of the users that boxes of a privileged caller run as on the host: far from any that a system gives out,
 /// and never stored in a file (trees are id-mapped).
 const USER_BASE: u32 = 0x7800_0000;
+/// Each spawner has a range of its own, as long as no two that run have process numbers that are equal in these bits.
+const USER_RANGES: u32 = 1 << 16;
+const USERS_PER_RANGE: u32 = 4096;
 
 /// What the boxes of a spawner have in common.
 #[derive(Debug, Clone, Copy)]
@@ -107,7 +110,7 @@ impl Spawner {
         let bases = self.shared.cgroups.bases();
         let hello = Writer::new(request::HELLO)
             .u8(u8::from(options.privileged))
-            .u32(USER_BASE)
+            .u32(USER_BASE + self.process_id().unwrap_or_default() % USER_RANGES * USERS_PER_RANGE)
             .u32(options.warm)
             .u64(options.namespaces.flags())
             .u32(options.user.uid)
@@ -191,6 +194,10 @@ impl Spawner {
         let _ = socket::send_blocking(self.shared.socket.as_raw_fd(), &Writer::new(request::RELEASE).u32(id).finish());
     }
 
+    pub(crate) fn downgrade(&self) -> WeakSpawner {
+        WeakSpawner { shared: Arc::downgrade(&self.shared) }
+    }
+
     pub(crate) fn cgroups(&self) -> &Arc<Layout> {
         &self.shared.cgroups
     }
@@ -210,6 +217,21 @@ impl Drop for Shared {
                 // It was killed, and could not remove what it had made.
                 self.cgroups.sweep();
             }
+        }
+    }
+}
+
+/// A handle on a spawner that does not keep it alive.
+#[derive(Debug, Clone)]
+pub(crate) struct WeakSpawner {
+    shared: Weak<Shared>,
+}
+
+impl WeakSpawner {
+    /// Kills a box, if its spawner still runs; if not, the box is gone already.
+    pub(crate) fn kill(&self, id: u32) {
+        if let Some(shared) = self.shared.upgrade() {
+            Spawner { shared }.kill(id);
         }
     }
 }

@@ -333,9 +333,9 @@ impl CellSpec {
         self.step(format!("cover {}", path.display()), encoded);
     }
 
-    /// Covers a place with something empty of the same kind, if it is there.
-    pub fn mask_if_present(&mut self, path: &Path, cover: Cover) {
-        let encoded = Writer::new(step::MASK_IF_PRESENT).path(path).u8(cover.number());
+    /// Covers a file of the box's procfs, if it is there.
+    pub fn mask_in_proc(&mut self, path: &Path, cover: Cover) {
+        let encoded = Writer::new(step::MASK_IN_PROC).path(path).u8(cover.number());
         self.step(format!("cover {}", path.display()), encoded);
     }
 

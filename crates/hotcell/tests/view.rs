@@ -656,3 +656,16 @@ except OSError as error:
     assert_eq!(python_outside(&probe), "connected\n");
     assert!(listener.accept().is_ok());
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_every_box_sees_can_be_denied_too() {
+    let Some(engine) = engine("what_every_box_sees_can_be_denied_too").await else { return };
+    let look = "ls /etc/ssl /usr/share >/dev/null 2>&1 && echo seen; exit 0";
+    let shown = engine.run_with(&Policy::default(), sh(look)).await.unwrap();
+    assert_eq!(stdout(&shown), "seen\n", "nothing to deny here");
+    for denied in ["/etc/ssl", "/usr/share", "/etc"] {
+        let policy = Policy::builder().deny(denied).build().unwrap();
+        let hidden = engine.run_with(&policy, sh(look)).await.unwrap();
+        assert_eq!(stdout(&hidden), "", "{denied}");
+    }
+}

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 use std::fs;
+use std::io::ErrorKind::{NotADirectory, NotFound, PermissionDenied};
 use std::os::fd::OwnedFd;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
@@ -216,7 +217,12 @@ impl Lowering<'_> {
             .iter()
             .filter(|deeper| deeper.access != Access::Deny && deeper.path != *path && deeper.path.starts_with(path))
             .collect();
-        let exists = fs::symlink_metadata(path).ok().filter(|metadata| !protect::is_placeholder(path, metadata));
+        let exists = match fs::symlink_metadata(path) {
+            Ok(metadata) => Some(metadata).filter(|metadata| !protect::is_placeholder(path, metadata)),
+            // What the caller may not even look up, the box cannot either.
+            Err(error) if matches!(error.kind(), NotFound | NotADirectory | PermissionDenied) => None,
+            Err(error) => return Err(bad_path(path, &error.to_string(), "it is denied, and must be looked at")),
+        };
         let above = path.parent().map_or(Access::Deny, |parent| self.policy.filesystem.access(parent));
         match exists {
             Some(metadata) if metadata.is_symlink() && above == Access::Write => Err(bad_path(

@@ -84,8 +84,11 @@ fn capability(machine: &Machine, control: Control) -> Capability {
         return without;
     }
     match control {
-        Control::FilesystemView | Control::ReadOnly | Control::DenyPaths | Control::ProtectedPaths => {
+        Control::FilesystemView | Control::ReadOnly => {
             Capability::enforced(with_landlock(machine, "a mount namespace"))
+        }
+        Control::DenyPaths | Control::ProtectedPaths => {
+            Capability::enforced("mounts over them, until a program of the host's replaces them")
         }
         Control::Overlay => overlay(machine),
         Control::Network => Capability::enforced("a network namespace with nothing but its own loopback"),

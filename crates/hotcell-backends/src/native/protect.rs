@@ -67,12 +67,15 @@ pub(super) fn reserve(spec: &mut CellSpec, policy: &FilesystemPolicy, path: &Pat
     let tree = policy.rules.iter().rev().find(|rule| rule.access == Access::Write && path.starts_with(&rule.path));
     let Some(tree) = tree.map(|rule| &rule.path) else { return Ok(()) };
     let below = path.strip_prefix(tree).unwrap_or(path);
-    if let Found::Until { pins, missing } = find(tree, below)? {
-        pins.iter().for_each(|pin| spec.pin(pin));
-        let kind = placeholder(spec, tree, &missing, missing != path)?;
-        spec.mask(&missing, kind.cover(false));
+    match find(tree, below)? {
+        Found::Until { pins, missing } => {
+            pins.iter().for_each(|pin| spec.pin(pin));
+            let kind = placeholder(spec, tree, &missing, missing != path)?;
+            spec.mask(&missing, kind.cover(false));
+            Ok(())
+        }
+        Found::Whole { last, .. } => Err(bad_path(&last, "it appeared while the box was being made", "try again")),
     }
-    Ok(())
 }
 
 /// Keeps the directories between a writable tree and a path with a rule of its own in place: what is mounted onto the

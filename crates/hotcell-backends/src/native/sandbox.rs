@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::io;
 use std::os::fd::OwnedFd;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::SystemTime;
 
@@ -39,18 +39,23 @@ pub(super) struct Shared {
     pub(super) report: EnforcementReport,
     pub(super) running: Arc<AtomicUsize>,
     refused: Arc<Refused>,
+    /// Nothing has been started in it yet.
+    is_fresh: AtomicBool,
 }
 
 /// Refused system calls, by number.
 #[derive(Default)]
 struct Refused {
     calls: Mutex<BTreeMap<u32, u64>>,
-    listening: std::sync::atomic::AtomicBool,
+    listening: AtomicBool,
 }
 
 impl Shared {
     /// What the box has used and run into so far.
     fn counters(&self) -> Counters {
+        if self.is_fresh.swap(false, Ordering::Relaxed) {
+            return Counters::default();
+        }
         self.cell.cgroup().map(|group| Counters::from(group.usage())).unwrap_or_default()
     }
 
@@ -118,7 +123,14 @@ impl NativeSandbox {
             files: NativeFiles::new(Arc::clone(&cell)),
             workspace,
             resources: limits::resources(&plan.policy.limits, machine),
-            shared: Arc::new(Shared { cell, plan: plan.clone(), report: plan.report(), running, refused }),
+            shared: Arc::new(Shared {
+                cell,
+                plan: plan.clone(),
+                report: plan.report(),
+                running,
+                refused,
+                is_fresh: AtomicBool::new(true),
+            }),
             listener,
         })
     }

@@ -63,9 +63,10 @@ pub(super) fn user_name(uid: u32) -> &'static str {
     if uid == 0 { "root" } else { "hotcell" }
 }
 
-/// Whether the base of the view shows this path of the host's.
+/// Whether the base of the view shows this path of the host's, or something below it.
 pub(super) fn shows(path: &Path) -> bool {
-    SYSTEM.iter().any(|directory| path.starts_with(directory))
+    let shown = |base: &Path| path.starts_with(base) || base.starts_with(path);
+    SYSTEM.iter().any(|base| shown(Path::new(base))) || ETC.iter().any(|name| shown(&Path::new("/etc").join(name)))
 }
 
 /// The base of the view: everything but what the policy adds.
@@ -83,7 +84,7 @@ pub(super) fn base(spec: &mut CellSpec, rules: &mut Rules, uid: u32, open_networ
     spec.directory(Path::new("/proc"), 0o555);
     spec.proc(Path::new("/proc"));
     for (path, directory) in masked_in_proc() {
-        spec.mask_if_present(path, Cover::Empty { directory: *directory, readable: false });
+        spec.mask_in_proc(path, Cover::Empty { directory: *directory, readable: false });
     }
     rules.allow(Path::new("/proc"), Access::Read, true);
     for (path, mode) in PRIVATE {

@@ -70,3 +70,17 @@ fn a_reader_that_does_not_read_cannot_hold_up_who_asks_twice() {
     assert_eq!(child.wait().unwrap().code(), Some(143));
     drop(stdout);
 }
+
+/// A caller that ignores the ends of its children hands that on; then nobody would hear of the command's end.
+#[test]
+fn what_the_caller_ignores_does_not_matter() {
+    let place = Place::new();
+    if !place.has_boxes("what_the_caller_ignores_does_not_matter") {
+        return;
+    }
+    let hotcell = place.command(&["run", "--timeout", "60s", "--", "sh", "-c", "exit 3"]);
+    let mut shell = Command::new("/bin/sh");
+    shell.args(["-c", "trap '' CHLD; exec \"$0\" \"$@\""]).arg(hotcell.get_program()).args(hotcell.get_args());
+    shell.current_dir(place.project()).env_clear().env("HOME", place.home());
+    assert_eq!(shell.status().unwrap().code(), Some(3));
+}

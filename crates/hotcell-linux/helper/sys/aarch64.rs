@@ -57,6 +57,7 @@ pub extern "C" fn _start() -> ! {
 
 /// Numbers of the calls that the helper makes.
 pub mod nr {
+    pub const RT_SIGACTION: usize = 134;
     pub const FSTATFS: usize = 44;
     pub const CLOCK_GETTIME: usize = 113;
     pub const CAPGET: usize = 90;

@@ -407,6 +407,15 @@ pub fn pause_briefly() {
     let _ = call(nr::PPOLL, [0, 0, moment.as_ptr() as usize, 0, 0, 0]);
 }
 
+/// Gives every signal its default effect: what a caller ignores would stay ignored, and the end of a child with it.
+pub fn default_signals() {
+    for signal in 1..=64 {
+        let action = [0usize; 4];
+        // SIGKILL and SIGSTOP cannot be changed, and need not be.
+        let _ = call(nr::RT_SIGACTION, [signal, action.as_ptr() as usize, 0, 8, 0, 0]);
+    }
+}
+
 /// Sets the mask of blocked signals.
 pub fn block_signals(mask: u64) -> Result<usize> {
     const SIG_SETMASK: usize = 2;
@@ -563,6 +572,15 @@ pub fn prctl(option: usize, a: usize, b: usize) -> Result<usize> {
 pub fn set_limit(resource: u32, soft: u64, hard: u64) -> Result<usize> {
     let limit = [soft, hard];
     call(nr::PRLIMIT64, [0, resource as usize, limit.as_ptr() as usize, 0, 0, 0])
+}
+
+/// Lets this process have as many descriptors open as it may at all.
+pub fn raise_descriptor_limit() -> Result<usize> {
+    const RLIMIT_NOFILE: usize = 7;
+    let mut limit = [0u64; 2];
+    call(nr::PRLIMIT64, [0, RLIMIT_NOFILE, 0, limit.as_mut_ptr() as usize, 0, 0])?;
+    let hard = core::hint::black_box(limit)[1];
+    set_limit(RLIMIT_NOFILE as u32, hard, hard)
 }
 
 pub fn sethostname(name: &[u8]) -> Result<usize> {

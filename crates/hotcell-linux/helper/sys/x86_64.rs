@@ -58,6 +58,7 @@ pub extern "C" fn _start() -> ! {
 
 /// Numbers of the calls that the helper makes.
 pub mod nr {
+    pub const RT_SIGACTION: usize = 13;
     pub const FSTATFS: usize = 138;
     pub const CLOCK_GETTIME: usize = 228;
     pub const CAPGET: usize = 125;

@@ -1,8 +1,11 @@
 //! The cgroup of one box: reading what it used and which limits it hit.
 
+use std::collections::HashMap;
+use std::ffi::CString;
 use std::fs::File;
-use std::io::Read;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
+use std::os::unix::fs::FileExt;
+use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use super::{Controller, Version};
@@ -31,44 +34,47 @@ pub struct Usage {
 pub struct Group {
     version: Version,
     directories: Vec<(OwnedFd, Vec<Controller>)>,
+    /// Files that have been read. Most boxes run one command and read each once; from the second time on it stays open.
+    files: Mutex<HashMap<&'static str, Option<File>>>,
 }
 
 impl Group {
     pub(super) fn new(version: Version) -> Self {
-        Self { version, directories: Vec::new() }
+        Self { version, directories: Vec::new(), files: Mutex::default() }
     }
 
     pub(super) fn add(&mut self, directory: OwnedFd, controllers: &[Controller]) {
         self.directories.push((directory, controllers.to_vec()));
     }
 
-    fn read(&self, controller: Controller, name: &str) -> Option<String> {
-        let (directory, _) = self.directories.iter().find(|(_, controllers)| controllers.contains(&controller))?;
-        let mut path = name.as_bytes().to_vec();
-        path.push(0);
-        // SAFETY: `path` is NUL-terminated; the result is checked.
-        let descriptor = unsafe {
-            libc::openat(
-                directory.as_raw_fd(),
-                path.as_ptr().cast(),
-                libc::O_RDONLY | libc::O_CLOEXEC | libc::O_NOFOLLOW,
-            )
-        };
-        if descriptor < 0 {
-            return None;
+    fn read(&self, controller: Controller, name: &'static str) -> Option<String> {
+        let mut files = self.files.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(Some(file)) = files.get(name) {
+            return read_from_start(file);
         }
-        let mut text = String::new();
-        // SAFETY: the descriptor is new and nobody else's.
-        unsafe { File::from_raw_fd(descriptor) }.take(64 * 1024).read_to_string(&mut text).ok()?;
-        Some(text)
+        let file = self.open(controller, name)?;
+        let text = read_from_start(&file);
+        let again = files.contains_key(name);
+        files.insert(name, again.then_some(file));
+        text
     }
 
-    fn number(&self, controller: Controller, name: &str) -> Option<u64> {
+    fn open(&self, controller: Controller, name: &str) -> Option<File> {
+        let (directory, _) = self.directories.iter().find(|(_, controllers)| controllers.contains(&controller))?;
+        let path = CString::new(name).ok()?;
+        let flags = libc::O_RDONLY | libc::O_CLOEXEC | libc::O_NOFOLLOW;
+        // SAFETY: `path` is NUL-terminated; the result is checked.
+        let descriptor = unsafe { libc::openat(directory.as_raw_fd(), path.as_ptr(), flags) };
+        // SAFETY: the descriptor is new and nobody else's.
+        (descriptor >= 0).then(|| unsafe { File::from_raw_fd(descriptor) })
+    }
+
+    fn number(&self, controller: Controller, name: &'static str) -> Option<u64> {
         self.read(controller, name)?.trim().parse().ok()
     }
 
     /// The value behind `key` in a file of "key value" lines.
-    fn keyed(&self, controller: Controller, name: &str, key: &str) -> Option<u64> {
+    fn keyed(&self, controller: Controller, name: &'static str, key: &str) -> Option<u64> {
         keyed(&self.read(controller, name)?, key)
     }
 
@@ -114,6 +120,13 @@ impl Group {
             process_refusals: self.keyed(Controller::Pids, "pids.events", "max").unwrap_or(0),
         }
     }
+}
+
+/// These files are short, and tell the present when they are read from their start.
+fn read_from_start(file: &File) -> Option<String> {
+    let mut buffer = [0; 4096];
+    let length = file.read_at(&mut buffer, 0).ok()?;
+    Some(String::from_utf8_lossy(&buffer[..length]).into_owned())
 }
 
 fn keyed(text: &str, key: &str) -> Option<u64> {

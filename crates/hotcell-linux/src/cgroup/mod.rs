@@ -12,6 +12,7 @@ pub use group::{Group, Usage};
 
 use std::fmt;
 use std::fs::File;
+use std::io;
 use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 
@@ -161,16 +162,19 @@ impl Layout {
         }
     }
 
-    /// The cgroup of a box that the spawner named.
-    pub(crate) fn group(&self, name: &str) -> Option<Group> {
-        let version = self.version?;
+    /// The cgroup of a box that the spawner named: opened now, while it is certainly there, and read later beneath these
+    /// descriptors. A limit that could not be watched is no limit, so what cannot be opened is an error.
+    pub(crate) fn group(&self, name: &str) -> io::Result<Option<Group>> {
+        let Some(version) = self.version else { return Ok(None) };
         let mut group = Group::new(version);
-        for base in &self.bases {
-            // Opened now, while it is certainly there; read later, beneath these descriptors.
-            if let Ok(directory) = File::open(base.path.join(name)) {
-                group.add(directory.into(), &base.controllers);
+        for (index, base) in self.bases.iter().enumerate() {
+            match File::open(base.path.join(name)) {
+                Ok(directory) => group.add(directory.into(), &base.controllers),
+                // Only boxes that need them have one in the unusual bases.
+                Err(error) if error.kind() == io::ErrorKind::NotFound && self.usual() & (1 << index) == 0 => {}
+                Err(error) => return Err(error),
             }
         }
-        Some(group)
+        Ok(Some(group))
     }
 }

@@ -102,6 +102,8 @@ pub mod order {
     pub const RENAME: u8 = 8;
     /// Count tasks, CPU time and memory of everything in the box.
     pub const SAMPLE: u8 = 9;
+    /// End, and with the init everything in the box.
+    pub const END: u8 = 10;
 }
 
 /// Notices from the init of a box.
@@ -166,8 +168,8 @@ pub mod step {
     pub const PIN: u8 = 21;
     /// Cover a place with nothing: an empty file or directory that cannot be read or written.
     pub const MASK: u8 = 22;
-    /// Cover a place with nothing if it is there.
-    pub const MASK_IF_PRESENT: u8 = 23;
+    /// Cover a file of the box's own procfs with nothing, if it is there.
+    pub const MASK_IN_PROC: u8 = 23;
     /// Limit a resource of the init itself.
     pub const LIMIT: u8 = 26;
     /// Make the box's cgroup the root that it sees.
