@@ -26,6 +26,8 @@ pub struct Start {
     pub privileged: bool,
     /// Whether to say, on the orders' socket, if the namespaces can be used.
     pub trial: bool,
+    /// The base to make before any orders; empty if it comes with them.
+    pub base: &'static [u8],
 }
 
 /// Runs in the new process: never returns to the spawner's code. `namespaces` are still to be made.
@@ -39,6 +41,20 @@ pub fn run(start: &Start, namespaces: usize) -> ! {
     if start.trial && sys::send(CONVERSATION, &usable.to_le_bytes(), &[]).is_err() || usable != 0 {
         sys::exit(1)
     }
+    // The spawner says when it has mapped our user, for which it has to be able to write our files in /proc.
+    match sys::receive(CONVERSATION, &mut [0; 4], &mut []) {
+        Ok((length, _)) if length > 0 => {}
+        _ => sys::exit(0),
+    }
+    if sys::prctl(sys::PR_SET_DUMPABLE, 0, 0).is_err() {
+        sys::exit(1)
+    }
+    let mut view = View::new();
+    let mut done = 0;
+    if !start.base.is_empty() && make_base(start.base, &mut view, &mut done).is_err() {
+        // Nobody listens yet. Whoever asks for this box hears of its end, and asks for one made from the start.
+        sys::exit(1)
+    }
     let Ok(mut inbox) = Inbox::new() else { sys::exit(1) };
     match inbox.receive(CONVERSATION) {
         Ok(true) => {}
@@ -46,12 +62,6 @@ pub fn run(start: &Start, namespaces: usize) -> ! {
         _ => sys::exit(0),
     }
     let Some(conversation) = inbox.take(0) else { sys::exit(1) };
-    // The spawner has mapped our user by now, for which it had to be able to write our files in /proc.
-    if sys::prctl(sys::PR_SET_DUMPABLE, 0, 0).is_err() {
-        sys::exit(1)
-    }
-    let mut view = View::new();
-    let mut done = 0;
     let result = prepare(&mut inbox, &mut view, start.privileged, &mut done);
     if let Err(errno) = result {
         let record = Text::<16>::new().push(&[notice::FAILED]).push(&done.to_le_bytes()).push(&errno.0.to_le_bytes());
@@ -94,36 +104,60 @@ pub fn stay_bound() -> sys::Result<()> {
     Ok(())
 }
 
-fn prepare(inbox: &mut Inbox, view: &mut View, privileged: bool, done: &mut u32) -> sys::Result<()> {
-    // Trees that the spawner opened, because it may; they are the view's from here on.
-    for index in 1..inbox.count {
-        view.keep_tree(inbox.take(index).ok_or(sys::EPROTO)?)?;
-    }
-    let mut reader = Reader::new(inbox.record());
-    skip_to_trees(&mut reader)?;
+/// Makes the part of a box that does not depend on its policy. Its trees need no rights of the spawner's.
+fn make_base(base: &[u8], view: &mut View, done: &mut u32) -> sys::Result<()> {
+    let mut reader = Reader::new(base);
     for number in 0..reader.u32()? {
         let tree = view::Tree::read(&mut reader)?;
-        if !privileged {
-            view.keep_tree(tree.open(None)?)?;
-        }
+        view.keep_tree(tree.open(None)?)?;
         view.set_tree_flags(number, tree.flags)?;
         *done += 1;
     }
+    run_steps(&mut reader, view, done)
+}
+
+fn run_steps(reader: &mut Reader<'_>, view: &mut View, done: &mut u32) -> sys::Result<()> {
     while !reader.is_empty() {
-        run_step(&mut reader, view)?;
+        run_step(reader, view)?;
         *done += 1;
     }
     Ok(())
 }
 
+fn prepare(inbox: &mut Inbox, view: &mut View, privileged: bool, done: &mut u32) -> sys::Result<()> {
+    let record: *const [u8] = inbox.record();
+    // SAFETY: the record's memory is unchanged until `inbox.clear()`, which our caller calls when this is done.
+    let mut reader = Reader::new(unsafe { &*record });
+    skip_to_base(&mut reader)?;
+    let base = reader.bytes()?;
+    if !base.is_empty() {
+        make_base(base, view, done)?;
+    }
+    let first = view.tree_count() as u32;
+    // Trees that the spawner opened, because it may; they are the view's from here on.
+    for index in 1..inbox.count {
+        view.keep_tree(inbox.take(index).ok_or(sys::EPROTO)?)?;
+    }
+    for number in 0..reader.u32()? {
+        let tree = view::Tree::read(&mut reader)?;
+        if !privileged {
+            view.keep_tree(tree.open(None)?)?;
+        }
+        view.set_tree_flags(first + number, tree.flags)?;
+        *done += 1;
+    }
+    run_steps(&mut reader, view, done)
+}
+
 /// Reads over the parts of the record that were for the spawner.
-fn skip_to_trees(reader: &mut Reader<'_>) -> sys::Result<()> {
+fn skip_to_base(reader: &mut Reader<'_>) -> sys::Result<()> {
     reader.u8()?;
     reader.u32()?;
     reader.u64()?;
     reader.u8()?;
     reader.u32()?;
     reader.u32()?;
+    reader.u8()?;
     reader.u8()?;
     for _ in 0..reader.u32()? {
         reader.u8()?;

@@ -49,6 +49,8 @@ struct Slot {
     namespaces: u64,
     /// The user and group that a blank was made for.
     ids: Ids,
+    /// A blank that has made, or is making, the usual base.
+    has_base: bool,
 }
 
 /// A user namespace that maps the owner of trees to the user of a slot's boxes, kept for the next box. Zero: none.
@@ -93,6 +95,8 @@ struct Spawner {
     next_serial: u32,
     /// A box was made a moment ago.
     starting: bool,
+    /// The base that most boxes have.
+    base: &'static [u8],
 }
 
 /// Serves the engine until it is gone.
@@ -137,6 +141,7 @@ fn start(engine: Fd) -> sys::Result<Spawner> {
         default_groups: 0,
         next_serial: 1,
         starting: false,
+        base: b"",
     })
 }
 
@@ -164,7 +169,7 @@ impl Spawner {
             match sys::poll(&mut set, patience) {
                 Ok(0) => {
                     self.starting = false;
-                    if self.prepare(self.default_namespaces, self.default_ids, false).is_err() {
+                    if self.prepare(self.default_namespaces, self.default_ids, false, true).is_err() {
                         // Not again in vain: whoever asks for a box hears why.
                         self.warm = 0;
                     }
@@ -242,6 +247,7 @@ impl Spawner {
         let count = reader.u8()? as usize;
         let bases = inbox.descriptors.get(..count.min(inbox.count)).ok_or(sys::EPROTO)?;
         self.cgroups = Cgroups::new(version, bases, reader.text()?)?;
+        self.base = keep(reader.bytes()?)?;
         for index in 0..count {
             // Kept for good: taken out of the inbox, which would close them.
             let _ = inbox.take(index);
@@ -264,7 +270,7 @@ impl Spawner {
 
     /// Half makes a box and waits until it says that it can mount things. It is kept for the first that is asked for.
     fn trial(&mut self) -> core::result::Result<(), Failure> {
-        let index = self.prepare(self.default_namespaces, self.default_ids, true)?;
+        let index = self.prepare(self.default_namespaces, self.default_ids, true, true)?;
         let mut word = [0; 4];
         let (length, _) = sys::receive(self.slots()[index].orders, &mut word, &mut []).map_err(at(stage::TRIAL))?;
         if length == 0 {
@@ -282,7 +288,13 @@ impl Spawner {
     }
 
     /// Makes a blank: a child in its namespaces and cgroup that waits for its orders.
-    fn prepare(&mut self, namespaces: u64, ids: Ids, trial: bool) -> core::result::Result<usize, Failure> {
+    fn prepare(
+        &mut self,
+        namespaces: u64,
+        ids: Ids,
+        trial: bool,
+        has_base: bool,
+    ) -> core::result::Result<usize, Failure> {
         let index = match self.slots().iter().position(|slot| slot.state == State::Free) {
             Some(index) => index,
             None if self.used < SLOTS => {
@@ -296,7 +308,7 @@ impl Spawner {
         let name = self.cgroups.name(serial);
         let groups = self.default_groups;
         self.cgroups.make(&name, groups).map_err(at(stage::CGROUP))?;
-        match self.fork_blank(namespaces, ids, index, serial, trial) {
+        match self.fork_blank(namespaces, ids, index, serial, trial, has_base) {
             Ok(()) => Ok(index),
             Err(failure) => {
                 self.cgroups.remove(&name, groups);
@@ -329,6 +341,7 @@ impl Spawner {
         index: usize,
         serial: u32,
         trial: bool,
+        has_base: bool,
     ) -> core::result::Result<(), Failure> {
         let name = self.cgroups.name(serial);
         let cgroup = self.cgroups.open_v2(&name).map_err(at(stage::CGROUP))?;
@@ -348,8 +361,9 @@ impl Spawner {
         let network = namespaces & sys::CLONE_NEWNET;
         let forked = sys::fork_into(namespaces & !network, cgroup);
         if matches!(forked, Ok(sys::Forked::Child)) {
+            let base = if has_base { self.base } else { b"" };
             let start =
-                Start { orders: theirs, lifeline: self.lifeline, entrances, privileged: self.privileged, trial };
+                Start { orders: theirs, lifeline: self.lifeline, entrances, privileged: self.privileged, trial, base };
             crate::setup::run(&start, network as usize)
         }
         entrances.close();
@@ -379,13 +393,16 @@ impl Spawner {
                     attached: self.default_groups,
                     namespaces,
                     ids,
+                    has_base,
                 };
                 let mapped = if namespaces & sys::CLONE_NEWUSER == 0 {
                     Ok(())
                 } else {
                     self.write_maps(pid, ids, index).map_err(at(stage::ID_MAP))
                 };
-                mapped.inspect_err(|_| self.kill_and_free(index))
+                // It waits for this before it acts as its user.
+                let told = mapped.and_then(|()| sys::send(ours, &[0], &[]).map_err(at(stage::HANDOVER)));
+                told.map(|_| ()).inspect_err(|_| self.kill_and_free(index))
             }
         }
     }
@@ -443,14 +460,17 @@ impl Spawner {
         let fresh = reader.u8().map_err(malformed)? != 0;
         let ids = (reader.u32().map_err(malformed)?, reader.u32().map_err(malformed)?);
         let groups = reader.u8().map_err(malformed)?;
-
-        let ready = self
-            .slots()
-            .iter()
-            .position(|slot| !fresh && slot.state == State::Blank && slot.namespaces == namespaces && slot.ids == ids);
+        let usual_base = reader.u8().map_err(malformed)? != 0;
+        let ready = self.slots().iter().position(|slot| {
+            !fresh
+                && slot.state == State::Blank
+                && slot.namespaces == namespaces
+                && slot.ids == ids
+                && slot.has_base == usual_base
+        });
         let index = match ready {
             Some(index) => index,
-            None => self.prepare(namespaces, ids, false)?,
+            None => self.prepare(namespaces, ids, false, usual_base)?,
         };
         let ordered = self
             .add_groups(index, groups)
@@ -510,6 +530,8 @@ impl Spawner {
                 errno,
             })?;
         }
+        // The base, where it is not the usual one, is the init's business.
+        reader.bytes().map_err(malformed)?;
         let mut descriptors = [-1; DESCRIPTORS_MAX];
         descriptors[0] = *inbox.descriptors[..inbox.count].first().ok_or(malformed(crate::wire::Malformed))?;
         let mut count = 1;
@@ -634,6 +656,16 @@ impl Spawner {
             }
         }
         sys::exit(0)
+    }
+}
+
+/// Copies bytes to memory that stays.
+fn keep(bytes: &[u8]) -> sys::Result<&'static [u8]> {
+    let place = sys::map(None, bytes.len().max(1))?;
+    // SAFETY: a fresh mapping of at least that length, which is never unmapped.
+    unsafe {
+        core::ptr::copy_nonoverlapping(bytes.as_ptr(), place, bytes.len());
+        Ok(core::slice::from_raw_parts(place, bytes.len()))
     }
 }
 

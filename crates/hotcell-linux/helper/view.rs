@@ -125,6 +125,10 @@ impl View {
         Ok(())
     }
 
+    pub fn tree_count(&self) -> usize {
+        self.tree_count
+    }
+
     pub fn set_tree_flags(&mut self, number: u32, flags: u32) -> sys::Result<()> {
         self.trees[..self.tree_count].get_mut(number as usize).ok_or(sys::EINVAL)?.1 = flags;
         Ok(())

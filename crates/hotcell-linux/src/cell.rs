@@ -428,7 +428,7 @@ fn read_first(received: &Received, spec: &CellSpec) -> Result<Result<First, Crea
             if errno == 0 {
                 Ok(First::Created(name))
             } else {
-                let tree = if code == stage::TREE { spec.tree_path(index) } else { None };
+                let tree = if code == stage::TREE { spec.opened_tree(index) } else { None };
                 let step = describe_stage(code, index, spec);
                 Err(CreateError::Step { step, tree, source: io::Error::from_raw_os_error(errno) })
             }

@@ -5,7 +5,7 @@ use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::path::PathBuf;
 use std::process::Child;
 use std::sync::atomic::{AtomicU32, Ordering};
-use std::sync::{Arc, Mutex, Weak};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
 use thiserror::Error;
 
@@ -88,6 +88,8 @@ pub(crate) struct Shared {
     cgroups: Arc<Layout>,
     next_id: AtomicU32,
     process: Mutex<Option<Child>>,
+    /// The base that the spawner was told of, and may have done ahead.
+    usual_base: Mutex<Vec<u8>>,
 }
 
 /// A running spawner. Dropping the last clone ends it and with it every box that it made, and waits for that.
@@ -101,12 +103,20 @@ impl Spawner {
     pub fn start(cgroups: Arc<Layout>) -> Result<Self, StartError> {
         let (ours, theirs) = socket::pair().map_err(|source| StartError { step: "make a socket pair", source })?;
         let child = helper::start(theirs).map_err(|source| StartError { step: "run the helper", source })?;
-        let shared = Shared { socket: ours, cgroups, next_id: AtomicU32::new(1), process: Mutex::new(Some(child)) };
+        let shared = Shared {
+            socket: ours,
+            cgroups,
+            next_id: AtomicU32::new(1),
+            process: Mutex::new(Some(child)),
+            usual_base: Mutex::default(),
+        };
         Ok(Self { shared: Arc::new(shared) })
     }
 
-    /// Tells the spawner what boxes will be like, without waiting for [the answer](Spawner::greeted).
-    pub fn greet(&self, options: SpawnerOptions) -> Result<(), StartError> {
+    /// Tells the spawner what boxes will be like, without waiting for [the answer](Spawner::greeted). Most will have the
+    /// base of `usual`.
+    pub fn greet(&self, options: SpawnerOptions, usual: &CellSpec) -> Result<(), StartError> {
+        let base = usual.base_record();
         let bases = self.shared.cgroups.bases();
         let hello = Writer::new(request::HELLO)
             .u8(u8::from(options.privileged))
@@ -119,7 +129,9 @@ impl Spawner {
             .u8(self.shared.cgroups.version())
             .u8(bases.len() as u8)
             .text(format!("hotcell-{}", self.process_id().unwrap_or_default()))
+            .bytes(&base)
             .finish();
+        *self.usual_base() = base;
         let descriptors: Vec<_> = bases.iter().map(|base| base.as_fd()).collect();
         socket::send(self.shared.socket.as_raw_fd(), &hello, &descriptors)
             .map_err(|source| StartError { step: "greet the helper", source })
@@ -142,6 +154,10 @@ impl Spawner {
         }
     }
 
+    fn usual_base(&self) -> MutexGuard<'_, Vec<u8>> {
+        self.shared.usual_base.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     /// The process number of the spawner, for messages.
     pub fn process_id(&self) -> Option<u32> {
         self.shared.process.lock().ok().and_then(|process| process.as_ref().map(Child::id))
@@ -153,18 +169,22 @@ impl Spawner {
         if spec.trees.len() > max {
             return Err(CreateError::TooManyTrees { count: spec.trees.len(), max });
         }
-        match self.create_once(spec, false).await {
-            // A box that was half made ahead has the mounts of that moment; what was mounted since is not in it.
-            Err(error) if error.is_stale() => self.create_once(spec, true).await,
+        let usual_base = *self.usual_base() == spec.base_record();
+        match self.create_once(spec, false, usual_base).await {
+            // A box that was half made ahead has the mounts of that moment; what was mounted since is not in it. And one
+            // whose base could not be made ends without a word: made from the start, it says why.
+            Err(error) if error.is_stale() || usual_base && matches!(error, CreateError::Lost) => {
+                self.create_once(spec, true, false).await
+            }
             other => other,
         }
     }
 
-    async fn create_once(&self, spec: &CellSpec, fresh: bool) -> Result<Cell, CreateError> {
+    async fn create_once(&self, spec: &CellSpec, fresh: bool, usual_base: bool) -> Result<Cell, CreateError> {
         let id = self.shared.next_id.fetch_add(1, Ordering::Relaxed);
         let (ours, theirs) = socket::pair().map_err(CreateError::Conversation)?;
         let conversation = socket::register(ours).map_err(CreateError::Conversation)?;
-        let record = spec.encode(id, fresh);
+        let record = spec.encode(id, fresh, usual_base);
         self.request(&record, &theirs).await?;
         drop(theirs);
         Cell::open(id, conversation, self.clone(), spec).await
@@ -253,7 +273,10 @@ pub(crate) fn describe_stage(code: u8, index: u32, spec: &CellSpec) -> String {
             Some(placeholder) => format!("reserve {}", placeholder.root.join(&placeholder.path).display()),
             None => "reserve a protected path".into(),
         },
-        stage::TREE => spec.describe(index as u32),
+        stage::TREE => match spec.opened_tree(index as u32) {
+            Some(path) => format!("open {}", path.display()),
+            None => "open a tree".into(),
+        },
         stage::TRIAL => "mount inside the box's namespaces".into(),
         stage::MAP_NAMESPACE => "make a user namespace for id-mapped mounts".into(),
         _ => "hand over the set-up".into(),

@@ -212,6 +212,16 @@ pub struct CellSpec {
     pub(crate) trees: Vec<Tree>,
     pub(crate) steps: Vec<u8>,
     pub(crate) descriptions: Vec<String>,
+    /// What comes first and is the same for most boxes.
+    base: Base,
+}
+
+/// How much of a description is its base.
+#[derive(Debug, Clone, Copy, Default)]
+struct Base {
+    trees: usize,
+    step_bytes: usize,
+    steps: usize,
 }
 
 impl CellSpec {
@@ -227,7 +237,20 @@ impl CellSpec {
             trees: Vec::new(),
             steps: Vec::new(),
             descriptions: Vec::new(),
+            base: Base::default(),
         }
+    }
+
+    /// Says that everything so far is the base: what does not depend on the policy, and what the spawner may have done
+    /// before anybody asks. Its trees are opened by the init with the rights of anybody.
+    pub fn end_base(&mut self) {
+        self.base = Base { trees: self.trees.len(), step_bytes: self.steps.len(), steps: self.descriptions.len() };
+    }
+
+    /// The base, as it is sent.
+    pub(crate) fn base_record(&self) -> Vec<u8> {
+        let trees = encode_trees(&self.trees[..self.base.trees]);
+        [trees.as_slice(), &self.steps[..self.base.step_bytes]].concat()
     }
 
     /// Writes `value` to a file of the box's cgroup before anything runs in it.
@@ -406,8 +429,8 @@ impl CellSpec {
         self.step("load the system call filter".into(), encoded);
     }
 
-    /// The create request.
-    pub(crate) fn encode(&self, id: u32, fresh: bool) -> Vec<u8> {
+    /// The create request. `usual_base`: the spawner knows the base already.
+    pub(crate) fn encode(&self, id: u32, fresh: bool, usual_base: bool) -> Vec<u8> {
         let mut writer = Writer::new(request::CREATE)
             .u32(id)
             .u64(self.namespaces.flags())
@@ -415,6 +438,7 @@ impl CellSpec {
             .u32(self.user.uid)
             .u32(self.user.gid)
             .u8(self.groups)
+            .u8(u8::from(usual_base))
             .u32(self.limits.len() as u32);
         for limit in &self.limits {
             writer = writer.u8(limit.base).text(limit.file).bytes(limit.value.as_bytes());
@@ -429,30 +453,71 @@ impl CellSpec {
                 .path(&placeholder.path)
                 .u8(placeholder.kind.number());
         }
-        writer = writer.u32(self.trees.len() as u32);
-        for tree in &self.trees {
-            writer = writer
-                .path(&tree.path)
-                .u64(tree.device)
-                .u64(tree.inode)
-                .u32(tree.options.flags())
-                .u32(tree.owner.uid)
-                .u32(tree.owner.gid);
-        }
-        writer.append(&self.steps).finish()
+        let base = if usual_base { Vec::new() } else { self.base_record() };
+        writer
+            .bytes(&base)
+            .append(&encode_trees(&self.trees[self.base.trees..]))
+            .append(&self.steps[self.base.step_bytes..])
+            .finish()
     }
 
-    /// The host path of the tree with this number, if it is one.
-    pub(crate) fn tree_path(&self, number: u32) -> Option<PathBuf> {
-        self.trees.get(number as usize).map(|tree| tree.path.clone())
+    /// The host path of a tree that the spawner opens, by its number among those.
+    pub(crate) fn opened_tree(&self, number: u32) -> Option<PathBuf> {
+        self.trees.get(self.base.trees + number as usize).map(|tree| tree.path.clone())
     }
 
-    /// What the step (or tree: they come first) with this number does, in words.
-    pub(crate) fn describe(&self, number: u32) -> String {
-        let number = number as usize;
-        match self.trees.get(number) {
-            Some(tree) => format!("open {}", tree.path.display()),
-            None => self.descriptions.get(number - self.trees.len()).cloned().unwrap_or_else(|| "get ready".into()),
+    /// The host path of the tree that was being opened after so many things were done, if it was one.
+    pub(crate) fn tree_path(&self, done: u32) -> Option<PathBuf> {
+        match self.at(done as usize) {
+            At::Tree(number) => self.trees.get(number).map(|tree| tree.path.clone()),
+            At::Step(_) => None,
         }
     }
+
+    /// What was being done after so many things were done, in words.
+    pub(crate) fn describe(&self, done: u32) -> String {
+        match self.at(done as usize) {
+            At::Tree(number) => match self.trees.get(number) {
+                Some(tree) => format!("open {}", tree.path.display()),
+                None => "get ready".into(),
+            },
+            At::Step(number) => self.descriptions.get(number).cloned().unwrap_or_else(|| "get ready".into()),
+        }
+    }
+
+    /// Trees of the base, steps of the base, other trees, other steps: in this order they are done.
+    fn at(&self, done: usize) -> At {
+        let base = self.base;
+        if done < base.trees {
+            return At::Tree(done);
+        }
+        let done = done - base.trees;
+        if done < base.steps {
+            return At::Step(done);
+        }
+        let done = done - base.steps;
+        let trees = self.trees.len() - base.trees;
+        if done < trees { At::Tree(base.trees + done) } else { At::Step(base.steps + done - trees) }
+    }
+}
+
+enum At {
+    Tree(usize),
+    Step(usize),
+}
+
+/// A list of trees, with its length.
+fn encode_trees(trees: &[Tree]) -> Vec<u8> {
+    // The first byte of a record is its kind, which a list has not.
+    let mut writer = Writer::new(0).u32(trees.len() as u32);
+    for tree in trees {
+        writer = writer
+            .path(&tree.path)
+            .u64(tree.device)
+            .u64(tree.inode)
+            .u32(tree.options.flags())
+            .u32(tree.owner.uid)
+            .u32(tree.owner.gid);
+    }
+    writer.finish().split_off(1)
 }

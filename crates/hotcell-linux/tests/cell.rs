@@ -16,7 +16,7 @@ const USER: Owner = Owner { uid: 1000, gid: 1000 };
 async fn spawner() -> Spawner {
     let spawner = Spawner::start(Arc::new(Layout::detect())).unwrap();
     let privileged = probe::look().privileged;
-    spawner.greet(SpawnerOptions { privileged, warm: 0, namespaces: NAMESPACES, user: USER }).unwrap();
+    spawner.greet(SpawnerOptions { privileged, warm: 0, namespaces: NAMESPACES, user: USER }, &spec()).unwrap();
     spawner.greeted().await.unwrap();
     spawner
 }
@@ -34,6 +34,7 @@ fn spec() -> CellSpec {
     spec.directory(Path::new("usr"), 0o755);
     let options = TreeOptions { read_only: true, ..TreeOptions::default() };
     spec.attach(Tree::pin(Path::new("/usr"), options).unwrap(), Path::new("usr"));
+    spec.end_base();
     spec.directory(Path::new("proc"), 0o755);
     spec.proc(Path::new("proc"));
     spec.seal();

@@ -10,7 +10,7 @@ use std::sync::OnceLock;
 
 use hotcell_core::backend::CreateError;
 use hotcell_core::plan::Plan;
-use hotcell_core::policy::{Access, NetworkMode, PathRule, Policy};
+use hotcell_core::policy::{Access, Limits, NetworkMode, PathRule, Policy};
 use hotcell_linux::landlock::{self, Abi, Rules};
 use hotcell_linux::seccomp::{self, Arch, FilterOptions, Network};
 use hotcell_linux::{CellSpec, Cover, Namespaces, Owner, Tree, TreeOptions};
@@ -60,13 +60,8 @@ pub(super) fn lower(plan: &Plan, machine: &Machine, not_mapped: &BTreeSet<PathBu
     let open_network = policy.network == NetworkMode::Open;
     let namespaces =
         Namespaces { user: machine.uses_user_namespace(), network: !open_network && machine.layers.network_namespace };
-    let mut spec = CellSpec::new(namespaces, user);
-    limits::cgroup(&mut spec, &policy.limits, &machine.cgroups)?;
     // With a user namespace these are numbers inside it; without one, of the host.
     let user = if namespaces.user { user } else { PLAIN_USER };
-    if machine.findings.privileged {
-        spec.identity(user.uid, user.gid);
-    }
     let disk = policy.limits.disk.value.unwrap_or(UNLIMITED_DISK);
     if disk < LEAST_DISK {
         return Err(CreateError::Setup {
@@ -75,9 +70,9 @@ pub(super) fn lower(plan: &Plan, machine: &Machine, not_mapped: &BTreeSet<PathBu
             hint: "256 KiB is the least".into(),
         });
     }
-    spec.root(disk, (disk / BYTES_PER_FILE).clamp(1024, 1 << 22));
     let mut rules = Rules::new(machine.findings.landlock, false);
-    view::base(&mut spec, &mut rules, user.uid, open_network);
+    let mut spec = base(namespaces, user, machine.findings.privileged, disk, &mut rules);
+    limits::cgroup(&mut spec, &policy.limits, &machine.cgroups)?;
 
     let mut lowering = Lowering {
         policy,
@@ -91,6 +86,25 @@ pub(super) fn lower(plan: &Plan, machine: &Machine, not_mapped: &BTreeSet<PathBu
     }
     protect::add(&mut lowering.lowered.spec, &policy.filesystem)?;
     Ok(lowering.finish(open_network))
+}
+
+/// What a box has whatever its policy, but for its user and the room on its disk.
+fn base(namespaces: Namespaces, user: Owner, privileged: bool, disk: u64, rules: &mut Rules) -> CellSpec {
+    let mut spec = CellSpec::new(namespaces, user);
+    if privileged {
+        spec.identity(user.uid, user.gid);
+    }
+    spec.root(disk, (disk / BYTES_PER_FILE).clamp(1024, 1 << 22));
+    view::base(&mut spec, rules, user.uid, !namespaces.network);
+    spec.end_base();
+    spec
+}
+
+/// The base of a box of the default policy, which can be made before anybody asks for it.
+pub(super) fn usual_base(namespaces: Namespaces, user: Owner, privileged: bool) -> CellSpec {
+    let user = if namespaces.user { user } else { PLAIN_USER };
+    let disk = Limits::default().disk.value.unwrap_or(UNLIMITED_DISK);
+    base(namespaces, user, privileged, disk, &mut Rules::new(Abi(0), false))
 }
 
 /// The user of boxes that have no user namespace to map it: nobody's.

@@ -86,12 +86,10 @@ impl NativeBackend {
         };
         loop {
             let spawner = Spawner::start(Arc::clone(&attempt.cgroups))?;
-            spawner.greet(SpawnerOptions {
-                privileged: findings.privileged,
-                warm: options.warm,
-                namespaces: usual_namespaces(attempt.user),
-                user: USUAL_USER,
-            })?;
+            let namespaces = usual_namespaces(attempt.user);
+            let usual = lower::usual_base(namespaces, USUAL_USER, findings.privileged);
+            let privileged = findings.privileged;
+            spawner.greet(SpawnerOptions { privileged, warm: options.warm, namespaces, user: USUAL_USER }, &usual)?;
             let error = match spawner.greeted().await {
                 Ok(()) => {
                     let machine = Machine { findings, cgroups: attempt.cgroups, user_namespace, layers };
