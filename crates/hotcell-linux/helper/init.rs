@@ -10,6 +10,8 @@ use crate::wire::{Reader, notice, order, spawn_flag, spawn_stage};
 const PROGRAMS_MAX: usize = 1024;
 const CHILD_STACK: usize = 64 * 1024;
 const LIMITS_MAX: usize = 16;
+/// Argument lists up to this length need no memory of their own.
+const SCRATCH_POINTERS: usize = 512;
 
 #[derive(Clone, Copy)]
 struct Program {
@@ -233,8 +235,11 @@ impl Init {
             *limit =
                 (reader.u32().map_err(malformed)?, reader.u64().map_err(malformed)?, reader.u64().map_err(malformed)?);
         }
-        let arguments = Pointers::read(reader)?;
-        let environment = Pointers::read(reader)?;
+        // The near end of the new process's stack is free until it starts, and far from what it uses then.
+        let scratch = self.child_stack.cast::<usize>();
+        let arguments = Pointers::read(reader, scratch, SCRATCH_POINTERS)?;
+        // SAFETY: both halves lie within the first 8 KiB of a stack of 64 KiB.
+        let environment = Pointers::read(reader, unsafe { scratch.add(SCRATCH_POINTERS) }, SCRATCH_POINTERS)?;
         if arguments.count == 0 {
             return Err((spawn_stage::RECORD, sys::EPROTO));
         }
@@ -330,32 +335,42 @@ impl Init {
 struct Pointers {
     list: *mut usize,
     count: usize,
+    /// How long the mapping is that it has to itself; zero where it is in the scratch memory.
     bytes: usize,
 }
 
 impl Pointers {
-    fn read(reader: &mut Reader<'_>) -> Result<Self, (u8, Errno)> {
+    /// Reads a list, into `scratch` if it fits there.
+    fn read(reader: &mut Reader<'_>, scratch: *mut usize, room: usize) -> Result<Self, (u8, Errno)> {
         let malformed = |_| (spawn_stage::RECORD, sys::EPROTO);
         let count = reader.u32().map_err(malformed)? as usize;
         // Each string takes at least five bytes of a record that is at most RECORD_MAX long.
         if count > crate::wire::RECORD_MAX / 5 {
             return Err((spawn_stage::RECORD, sys::EPROTO));
         }
-        let bytes = (count + 1) * size_of::<usize>();
-        let list = sys::map(None, bytes).map_err(|errno| (spawn_stage::RECORD, errno))?.cast::<usize>();
+        let (list, bytes) = if count < room {
+            (scratch, 0)
+        } else {
+            let bytes = (count + 1) * size_of::<usize>();
+            (sys::map(None, bytes).map_err(|errno| (spawn_stage::RECORD, errno))?.cast::<usize>(), bytes)
+        };
         let pointers = Self { list, count, bytes };
         for index in 0..count {
             let text = reader.text().map_err(malformed)?;
-            // SAFETY: index < count, and the mapping has count + 1 places, of which the last stays zero.
+            // SAFETY: index < count, and there are count + 1 places.
             unsafe { list.add(index).write(sys::c(text)) };
         }
+        // SAFETY: the last place.
+        unsafe { list.add(count).write(0) };
         Ok(pointers)
     }
 }
 
 impl Drop for Pointers {
     fn drop(&mut self) {
-        sys::unmap(self.list.cast(), self.bytes);
+        if self.bytes > 0 {
+            sys::unmap(self.list.cast(), self.bytes);
+        }
     }
 }
 

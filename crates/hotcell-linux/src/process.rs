@@ -6,7 +6,7 @@ use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
 use std::path::PathBuf;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use thiserror::Error;
@@ -129,6 +129,8 @@ impl LaunchError {
 /// The pipes of a program: the ends that go into the box, and ours.
 pub(crate) struct Plumbing {
     into_box: Vec<OwnedFd>,
+    /// Standard input is nothing, which every program of every box can share.
+    empty_input: bool,
     input: Option<OwnedFd>,
     output: Option<OwnedFd>,
     error: Option<OwnedFd>,
@@ -137,18 +139,23 @@ pub(crate) struct Plumbing {
 impl Plumbing {
     fn lay(standard: Standard) -> io::Result<Self> {
         let Standard::Pipes { input } = standard else {
-            return Ok(Self { into_box: Vec::new(), input: None, output: None, error: None });
+            return Ok(Self { into_box: Vec::new(), empty_input: false, input: None, output: None, error: None });
         };
-        let (input_read, input_write) = if input {
+        let mut into_box = Vec::with_capacity(3);
+        let mut input_write = None;
+        if input {
             let (read, write) = socket::pipe()?;
-            (read, Some(write))
+            into_box.push(read);
+            input_write = Some(write);
         } else {
-            (File::open("/dev/null")?.into(), None)
-        };
+            nothing()?;
+        }
         let (output_read, output_write) = socket::pipe()?;
         let (error_read, error_write) = socket::pipe()?;
+        into_box.extend([output_write, error_write]);
         Ok(Self {
-            into_box: vec![input_read, output_write, error_write],
+            into_box,
+            empty_input: !input,
             input: input_write,
             output: Some(output_read),
             error: Some(error_read),
@@ -156,13 +163,24 @@ impl Plumbing {
     }
 
     pub(crate) fn theirs(&self) -> Vec<BorrowedFd<'_>> {
-        self.into_box.iter().map(AsFd::as_fd).collect()
+        let nothing = if self.empty_input { nothing().ok().map(|file| file.as_fd()) } else { None };
+        nothing.into_iter().chain(self.into_box.iter().map(AsFd::as_fd)).collect()
     }
 
     /// Our ends; those in the box are closed here.
     pub(crate) fn ours(self, terminal: Option<OwnedFd>) -> Ours {
         Ours { input: self.input, output: self.output, error: self.error, terminal }
     }
+}
+
+/// A file from which nothing can be read, opened once.
+fn nothing() -> io::Result<&'static File> {
+    static NOTHING: OnceLock<File> = OnceLock::new();
+    if let Some(file) = NOTHING.get() {
+        return Ok(file);
+    }
+    let file = File::open("/dev/null")?;
+    Ok(NOTHING.get_or_init(|| file))
 }
 
 /// Our ends of a program's standard descriptors.

@@ -5,7 +5,7 @@ use std::ops::Deref;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use hotcell_core::backend::Sandbox;
+use hotcell_core::backend::{Sandbox, SpawnConfig};
 use hotcell_core::policy::Policy;
 use tokio::task::JoinHandle;
 
@@ -59,7 +59,7 @@ impl Pool {
     pub async fn new(engine: &Engine, policy: Policy, size: usize) -> Result<Self, EngineError> {
         let shared = Arc::new(Shared { engine: engine.clone(), policy, size, state: Mutex::default() });
         for _ in 0..size {
-            let sandbox = shared.engine.create(&shared.policy).await?;
+            let sandbox = shared.make().await?;
             shared.lock().ready.push_back(sandbox);
         }
         Ok(Self { shared })
@@ -99,6 +99,14 @@ impl Shared {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    /// Makes a box and has it go once through starting a program: one that cannot be executed, so nothing runs, but what
+    /// the kernel sets up at the first start is there for the real one.
+    async fn make(&self) -> Result<Box<dyn Sandbox>, EngineError> {
+        let sandbox = self.engine.create(&self.policy).await?;
+        let _ = sandbox.spawn(SpawnConfig::new("/")).await;
+        Ok(sandbox)
+    }
+
     /// Starts filling up, unless that is under way.
     fn refill(this: &Arc<Self>) {
         let mut state = this.lock();
@@ -117,7 +125,7 @@ impl Shared {
                     }
                 }
                 // A failure shows at the next take, which then makes its own and says why it cannot.
-                let Ok(sandbox) = shared.engine.create(&shared.policy).await else { return };
+                let Ok(sandbox) = shared.make().await else { return };
                 let mut state = shared.lock();
                 if !state.closed {
                     state.ready.push_back(sandbox);
