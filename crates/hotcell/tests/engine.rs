@@ -114,9 +114,17 @@ fn a_box_whose_runtime_is_gone_is_lost_and_not_waited_for() {
     let Some(engine) = first.block_on(engine("a_box_whose_runtime_is_gone")) else { return };
     let word = marker();
     let sandbox = first.block_on(engine.create(&Policy::default())).unwrap();
+    let daemon = marker();
+    first.block_on(async {
+        let starts_it = sandbox.spawn(sh(&format!("setsid sleep {daemon} >/dev/null 2>&1 &"))).await.unwrap();
+        assert!(starts_it.wait().await.unwrap().status.success());
+        eventually("the daemon runs", || !processes_with(&daemon).is_empty()).await;
+    });
     let process = first.block_on(sandbox.spawn(SpawnConfig::new("sleep").arg(&word))).unwrap();
     drop(first);
     second.block_on(async {
+        // Nobody holds the box's limits any more, so all of it ends, though somebody still holds the box.
+        eventually("the box has ended", || processes_with(&daemon).is_empty()).await;
         let wait = tokio::time::timeout(LONG, process.wait()).await.expect("waits for ever");
         assert!(wait.is_err(), "{wait:?}");
         let spawn = tokio::time::timeout(LONG, sandbox.spawn(sh("exit 3"))).await.expect("waits for ever");

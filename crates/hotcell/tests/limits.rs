@@ -335,6 +335,18 @@ async fn output_is_cut_at_the_limit_exactly() {
     let output = engine.run_with(&policy, sh("yes >&2 & yes")).await.unwrap();
     assert_status(&output, Status::Output);
     assert_eq!(output.stdout.total + output.stderr.total, MIB);
+    // One byte too many is seen, also when it is found in the pipe after the command has ended.
+    let thousand = limited(&engine, Control::Output, |policy| policy.output(1000));
+    let sandbox = engine.create(&thousand).await.unwrap();
+    let mut process = sandbox.spawn(sh("head -c 1001 /dev/zero")).await.unwrap();
+    let mut unread = process.take_io().output.unwrap();
+    assert_eq!(process.wait().await.unwrap().status, Status::Exited(0), "nobody has looked yet");
+    let mut total = 0;
+    while let Some(event) = unread.next().await {
+        total += event.bytes.len();
+    }
+    assert_eq!(total, 1000);
+    assert_eq!(process.wait().await.unwrap().status, Status::Output);
     // What is allowed is allowed, to the byte.
     let output = engine.run_with(&policy, sh("head -c 1048576 /dev/zero")).await.unwrap();
     assert_status(&output, Status::Exited(0));
