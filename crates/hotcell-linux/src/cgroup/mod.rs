@@ -138,7 +138,7 @@ impl Layout {
                     .to_str()
                     .and_then(|name| name.strip_prefix("hotcell-")?.split('-').next()?.parse::<u32>().ok());
                 if spawner.is_some_and(|pid| !Path::new(&format!("/proc/{pid}")).exists()) {
-                    let _ = std::fs::remove_dir(entry.path());
+                    remove_when_empty(&entry.path());
                 }
             }
         }
@@ -176,5 +176,18 @@ impl Layout {
             }
         }
         Ok(Some(group))
+    }
+}
+
+/// Removes a cgroup whose processes have been killed and may take a moment to end. Nobody waits for this but the end of an
+/// engine whose helper was killed.
+fn remove_when_empty(path: &Path) {
+    for _ in 0..400 {
+        match std::fs::remove_dir(path) {
+            Err(error) if error.kind() == io::ErrorKind::ResourceBusy => {
+                std::thread::sleep(std::time::Duration::from_millis(5));
+            }
+            _ => return,
+        }
     }
 }
