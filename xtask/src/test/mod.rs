@@ -10,7 +10,7 @@ mod libtest;
 mod ordinary_user;
 mod runner;
 mod scratch;
-mod setup;
+pub(crate) mod setup;
 mod tally;
 
 use std::collections::BTreeSet;
@@ -206,7 +206,7 @@ fn as_ordinary_user(
 }
 
 /// Do we run as root? The owner of our own entry in /proc is the user that we are.
-fn is_root() -> bool {
+pub(crate) fn is_root() -> bool {
     use std::os::unix::fs::MetadataExt;
     Path::new("/proc/self").metadata().is_ok_and(|entry| entry.uid() == 0)
 }

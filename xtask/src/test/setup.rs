@@ -19,7 +19,7 @@ const INSTALL_LIMIT: Duration = Duration::from_secs(1200);
 const SYSTEM_PROGRAMS: &[&str] = &["/usr/bin", "/bin", "/usr/sbin", "/sbin", "/usr/local/bin"];
 
 /// How to know that a package is there.
-enum Sign {
+pub(crate) enum Sign {
     Program(&'static str),
     File(&'static str),
     /// A file in the directory whose name begins so.
@@ -27,10 +27,10 @@ enum Sign {
 }
 
 /// A package, what shows that it is there, and what it is for.
-struct Need {
-    package: &'static str,
+pub(crate) struct Need {
+    pub(crate) package: &'static str,
     sign: Sign,
-    purpose: &'static str,
+    pub(crate) purpose: &'static str,
 }
 
 /// Everything that tests use beyond Rust.
@@ -48,7 +48,8 @@ const NEEDS: &[Need] = &[
     need("strace", Sign::Program("strace"), "tests that count system calls"),
 ];
 
-const fn need(package: &'static str, sign: Sign, purpose: &'static str) -> Need {
+/// A row of such a list.
+pub(crate) const fn need(package: &'static str, sign: Sign, purpose: &'static str) -> Need {
     Need { package, sign, purpose }
 }
 
@@ -79,13 +80,35 @@ pub(crate) struct Missing {
     pub(crate) avoidable: bool,
 }
 
+/// What stays missing, and why.
+pub(crate) struct Shortage<'a> {
+    pub(crate) needs: Vec<&'a Need>,
+    pub(crate) hint: String,
+}
+
 /// Installs what is missing where it can, and counts what stays missing.
 pub(crate) fn programs(tally: &mut Tally) -> Result<()> {
     let line = progress::begin("programs that tests use");
-    let mut missing: Vec<&Need> = NEEDS.iter().filter(|need| !need.is_met()).collect();
-    if missing.is_empty() {
+    if NEEDS.iter().all(Need::is_met) {
         line.end("all there");
         return Ok(());
+    }
+    let Some(shortage) = bring(NEEDS)? else {
+        line.end("installed");
+        return Ok(());
+    };
+    line.end(&format!("{} missing", shortage.needs.len()));
+    for need in shortage.needs {
+        tally.skip(&format!("{} ({})", need.package, need.purpose), &shortage.hint, true);
+    }
+    Ok(())
+}
+
+/// Sees to it that `needs` are met, by installing what is missing where that may be done without asking.
+pub(crate) fn bring(needs: &[Need]) -> Result<Option<Shortage<'_>>> {
+    let mut missing: Vec<&Need> = needs.iter().filter(|need| !need.is_met()).collect();
+    if missing.is_empty() {
+        return Ok(None);
     }
     let hint = if !Path::new("/usr/bin/apt-get").exists() {
         "not installed, and this is not a Debian kind of system: install it by hand".to_owned()
@@ -97,15 +120,7 @@ pub(crate) fn programs(tally: &mut Tally) -> Result<()> {
         missing.retain(|need| !need.is_met());
         format!("not installed, and apt-get could not bring it: {trouble}")
     };
-    if missing.is_empty() {
-        line.end("installed");
-        return Ok(());
-    }
-    line.end(&format!("{} missing", missing.len()));
-    for need in missing {
-        tally.skip(&format!("{} ({})", need.package, need.purpose), &hint, true);
-    }
-    Ok(())
+    Ok((!missing.is_empty()).then_some(Shortage { needs: missing, hint }))
 }
 
 /// Installs packages one by one, so that one that cannot be had does not cost the others. Returns the last trouble.
