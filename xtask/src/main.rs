@@ -13,6 +13,7 @@ mod lint;
 mod process;
 mod progress;
 mod test;
+mod vm_lab;
 mod workspace;
 
 use std::env;
@@ -46,6 +47,13 @@ const COMMANDS: &[Command] = &[
         summary: "what a box costs, against plain spawn, the kernel's floor and bubblewrap; \
                   writes docs/bench, or DIR; with --quick a smoke test",
         run: bench::run,
+    },
+    Command {
+        name: "vm-lab",
+        usage: "vm-lab --suite SUITE [--user] [--mem MB] [--timeout SECONDS] [--out DIR] -- COMMAND",
+        summary: "runs a command on this machine's files under the kernel of Debian bullseye (5.10), bookworm (6.1) \
+                  or trixie (6.12), as root or as an ordinary user; what it writes to /run/vm-lab-out stays in DIR",
+        run: vm_lab::run,
     },
     Command { name: "help", usage: "help", summary: "this list", run: help },
 ];
