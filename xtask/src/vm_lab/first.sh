@@ -31,9 +31,8 @@ mount -t 9p -o trans=virtio,version=9p2000.L,ro,msize=524288,cache=loose host /h
 mount -t tmpfs -o mode=755 tmpfs /layer && mkdir /layer/upper /layer/work || fail "make a file system for changes"
 mount -t overlay -o lowerdir=/host,upperdir=/layer/upper,workdir=/layer/work overlay /new || fail "mount the overlay"
 
-# The modules first: their place may be in a directory that is covered below.
-mkdir -p "/new/lib/modules/$release"
-mount --bind "/new$modules" "/new/lib/modules/$release" || fail "mount the modules"
+# A link, not a mount: a mount below /usr is not what programs usually find.
+mkdir -p /new/lib/modules && ln -s "$modules" "/new/lib/modules/$release" || fail "link the modules"
 mount -t tmpfs -o nosuid,nodev,mode=755 tmpfs /new/run || fail "mount /run"
 mount -t tmpfs -o nosuid,nodev,mode=1777 tmpfs /new/tmp || fail "mount /tmp"
 cp -r /vm-lab /new/run/vm-lab && cp /bin/busybox /new/run/vm-lab/busybox || fail "copy files to /run"

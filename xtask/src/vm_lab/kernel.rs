@@ -11,8 +11,8 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
 
-use super::mirror;
 use super::options::Suite;
+use super::{mirror, program};
 use crate::process;
 
 /// Longer than any honest download.
@@ -39,6 +39,12 @@ pub(super) struct Kernel {
 pub(super) fn provide(suite: Suite) -> Result<Kernel> {
     let cache = cache_directory()?;
     fs::create_dir_all(&cache).with_context(|| format!("cannot make the directory {}", cache.display()))?;
+    if let Some(fresh) = program::fresh(&cache) {
+        bail!(
+            "the guest loads modules from {}, and has a {fresh} of its own: set XDG_CACHE_HOME to a directory elsewhere",
+            cache.display()
+        );
+    }
     let _lock = lock(&cache, suite)?;
     let place = cache.join(suite.name());
     if let Ok(kernel) = open(&place) {

@@ -1,4 +1,4 @@
-//! Whether the guest will find the command: it sees the host's files, but has directories of its own for what is
+//! Whether the guest will find what it needs: it sees the host's files, but has directories of its own for what is
 //! temporary.
 
 use std::env;
@@ -42,7 +42,7 @@ fn find(program: &str, directory: &Path, search: Option<&OsStr>) -> Option<PathB
 }
 
 /// The guest's own directory that hides `path`, or hides what it is a link to.
-fn fresh(path: &Path) -> Option<&'static str> {
+pub(super) fn fresh(path: &Path) -> Option<&'static str> {
     let target = path.canonicalize().unwrap_or_else(|_| path.to_owned());
     FRESH.iter().find(|fresh| path.starts_with(fresh) || target.starts_with(fresh)).copied()
 }
