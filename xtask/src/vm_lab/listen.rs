@@ -6,7 +6,7 @@ use std::os::unix::net::UnixStream;
 use std::time::Instant;
 
 /// How many of the last lines of the console are kept for an explanation.
-const CONSOLE_LINES: usize = 20;
+const CONSOLE_LINES: usize = 60;
 
 /// Why a guest gave no answer.
 #[derive(Debug, PartialEq, Eq)]
