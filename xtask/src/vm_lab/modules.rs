@@ -73,7 +73,7 @@ mod tests {
 
     #[test]
     fn dependencies_come_first_and_once() {
-        let order = load_order(INDEX, "kernel/d/inside.ko\n", &["middle_part", "inside", "top"]).unwrap();
+        let order = load_order(INDEX, "kernel/d/inside.ko\n", &["top", "inside", "middle_part"]).unwrap();
         assert_eq!(order, ["kernel/b/base.ko", "kernel/b/middle-part.ko.xz", "kernel/a/top.ko"]);
     }
 
