@@ -6,9 +6,9 @@ use std::process::Command;
 
 use anyhow::{Context, Result, bail};
 
-/// The devices and file systems of the guest, and the two that programs find by a file in /dev rather than by asking
+/// The devices and file systems of the guest, and those that programs find by a file in /dev rather than by asking
 /// the kernel. Everything else is loaded on demand, as on any Debian system.
-const WANTED: &[&str] = &["virtio_pci", "virtio_console", "9pnet_virtio", "9p", "overlay", "tun", "fuse"];
+const WANTED: &[&str] = &["virtio_pci", "virtio_console", "9pnet_virtio", "9p", "overlay", "tun", "fuse", "loop"];
 
 /// The contents of the wanted modules and of those that they need, first to load first.
 pub(super) fn contents(directory: &Path) -> Result<Vec<Vec<u8>>> {
