@@ -12,6 +12,7 @@ mod bench;
 mod lint;
 mod process;
 mod progress;
+mod soak;
 mod test;
 mod vm_lab;
 mod workspace;
@@ -47,6 +48,13 @@ const COMMANDS: &[Command] = &[
         summary: "what a box costs, against plain spawn, the kernel's floor and bubblewrap; \
                   writes docs/bench, or DIR; with --quick a smoke test",
         run: bench::run,
+    },
+    Command {
+        name: "soak",
+        usage: "soak [--quick] [--only NAME] [--seed N] [--out DIR] [--mutants]",
+        summary: "very many boxes, killed programs, failing system calls and races, and what is left; writes docs/soak, or \
+                  DIR; with --mutants the code is broken on purpose, which has to be noticed",
+        run: soak::run,
     },
     Command {
         name: "vm-lab",

@@ -10,19 +10,19 @@ use rustix::process::{Resource, Rlimit, getrlimit, getuid, setrlimit};
 
 /// What a reader has to know to compare numbers.
 #[derive(Debug)]
-pub(super) struct Machine {
-    pub(super) kernel: String,
-    pub(super) architecture: &'static str,
-    pub(super) cpu: String,
-    pub(super) cpus: usize,
-    pub(super) memory: Option<u64>,
-    pub(super) user: &'static str,
-    pub(super) rustc: String,
-    pub(super) bubblewrap: String,
+pub(crate) struct Machine {
+    pub(crate) kernel: String,
+    pub(crate) architecture: &'static str,
+    pub(crate) cpu: String,
+    pub(crate) cpus: usize,
+    pub(crate) memory: Option<u64>,
+    pub(crate) user: &'static str,
+    pub(crate) rustc: String,
+    pub(crate) bubblewrap: String,
 }
 
 impl Machine {
-    pub(super) fn look(bubblewrap: Option<&Path>) -> Self {
+    pub(crate) fn look(bubblewrap: Option<&Path>) -> Self {
         let read = |path: &str| fs::read_to_string(path).unwrap_or_default();
         Self {
             kernel: known(read("/proc/sys/kernel/osrelease").trim()),
@@ -52,7 +52,7 @@ fn cpu_model(cpuinfo: &str) -> Option<&str> {
 }
 
 /// The share of the machine's CPU time that is used in a second in which we do nothing; none if it cannot be known.
-pub(super) fn busy_with_others() -> Option<f64> {
+pub(crate) fn busy_with_others() -> Option<f64> {
     let look = || cpu_time(&fs::read_to_string("/proc/stat").ok()?);
     let (used_before, all_before) = look()?;
     thread::sleep(Duration::from_secs(1));
@@ -71,14 +71,14 @@ fn cpu_time(stat: &str) -> Option<(u64, u64)> {
 }
 
 /// The value of a line such as `MemTotal:   1024 kB`, in bytes.
-pub(super) fn kibibytes(text: &str, key: &str) -> Option<u64> {
+pub(crate) fn kibibytes(text: &str, key: &str) -> Option<u64> {
     let line = text.lines().find_map(|line| line.strip_prefix(key)?.strip_prefix(':'))?;
     line.trim().strip_suffix("kB")?.trim().parse::<u64>().ok()?.checked_mul(1024)
 }
 
 /// Lets this process, and the helper processes of its engines, have as many open files as it may: a thousand boxes have
 /// several each.
-pub(super) fn raise_open_files() {
+pub(crate) fn raise_open_files() {
     let limit = getrlimit(Resource::Nofile);
     // If it stays as it is, fewer boxes are made, and the report says so.
     let _ = setrlimit(Resource::Nofile, Rlimit { current: limit.maximum, maximum: limit.maximum });

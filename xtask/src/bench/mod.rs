@@ -9,7 +9,7 @@ mod boxes;
 mod flood;
 mod floor;
 mod latency;
-mod machine;
+pub(crate) mod machine;
 mod memory;
 mod options;
 mod report;
