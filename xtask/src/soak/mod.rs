@@ -12,6 +12,7 @@ mod random;
 mod report;
 mod slope;
 mod snapshot;
+mod thousand;
 mod worker;
 
 use std::path::PathBuf;
@@ -39,13 +40,21 @@ struct Part {
 }
 
 /// Every part there is, in the order in which they run.
-const PARTS: &[Part] = &[Part {
-    name: "cycles",
-    about: "Boxes of nine kinds are made, used and ended, eight at a time. Before, every thousand and after, everything \
+const PARTS: &[Part] = &[
+    Part {
+        name: "cycles",
+        about: "Boxes of nine kinds are made, used and ended, eight at a time. Before, every thousand and after, everything \
             that could be left of them is counted, and has to come back to the exact count from before: processes, \
             zombies, namespaces, mounts, cgroups, files, shared memory, IPC objects, keys, descriptors.",
-    run: cycles::run,
-}];
+        run: cycles::run,
+    },
+    Part {
+        name: "thousand",
+        about: "A thousand boxes live at once, and each keeps to itself: it sees nothing of another. All are gone soon after the \
+                order to end them, processes, cgroups and mounts.",
+        run: thousand::run,
+    },
+];
 
 /// Something that this program can be besides the soak.
 struct Role {
@@ -54,7 +63,8 @@ struct Role {
 }
 
 /// Every role there is.
-const ROLES: &[Role] = &[];
+const ROLES: &[Role] =
+    &[Role { name: "resident", run: thousand::inside::resident }, Role { name: "look", run: thousand::inside::look }];
 
 /// What every part is given.
 struct Setting<'a> {
