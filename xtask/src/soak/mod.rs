@@ -6,6 +6,7 @@
 mod cgroups;
 mod cycles;
 mod enclosure;
+mod kill9;
 mod options;
 mod proc;
 mod random;
@@ -54,6 +55,13 @@ const PARTS: &[Part] = &[
                 order to end them, processes, cgroups and mounts.",
         run: thousand::run,
     },
+    Part {
+        name: "kill9",
+        about: "A program that uses the library is killed with SIGKILL while hostile boxes live and are being made: they fork twice, \
+                ignore signals, stop themselves, start processes without end, hold pipes. Two seconds later no process, cgroup, \
+                mount, placeholder or file of it is left.",
+        run: kill9::run,
+    },
 ];
 
 /// Something that this program can be besides the soak.
@@ -63,8 +71,11 @@ struct Role {
 }
 
 /// Every role there is.
-const ROLES: &[Role] =
-    &[Role { name: "resident", run: thousand::inside::resident }, Role { name: "look", run: thousand::inside::look }];
+const ROLES: &[Role] = &[
+    Role { name: "resident", run: thousand::inside::resident },
+    Role { name: "look", run: thousand::inside::look },
+    Role { name: "victim", run: kill9::victim::run },
+];
 
 /// What every part is given.
 struct Setting<'a> {
