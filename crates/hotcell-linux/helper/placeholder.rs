@@ -101,33 +101,39 @@ impl Placeholders {
                 return Err(errno);
             }
         };
+        let held = Held { owner: slot + 1, parent, lock, kind: wanted.kind, name: stored };
         let Some(place) = self.table().iter_mut().find(|held| held.owner == 0) else {
-            sys::close(lock);
-            sys::close(parent);
+            held.let_go();
             return Err(sys::EAGAIN);
         };
-        *place = Held { owner: slot + 1, parent, lock, kind: wanted.kind, name: stored };
+        *place = held;
         Ok(())
     }
 
     /// Lets go of everything that a box held, removing what nobody else needs.
     pub fn release(&mut self, slot: u32) {
-        for held in self.table() {
-            if held.owner != slot + 1 {
-                continue;
-            }
-            let length = held.name.iter().position(|byte| *byte == 0).map_or(NAME_MAX, |end| end + 1);
-            // Upgrading fails while another box, of this or another program, still holds it shared.
-            if sys::flock(held.lock, sys::LOCK_EX | sys::LOCK_NB).is_ok() && is_untouched(held.lock, held.kind) {
-                let flags = if held.kind == placeholder::DIRECTORY { sys::AT_REMOVEDIR } else { 0 };
-                if is_linked(held.parent, &held.name[..length], held.lock) {
-                    let _ = sys::unlinkat(held.parent, &held.name[..length], flags);
-                }
-            }
-            sys::close(held.lock);
-            sys::close(held.parent);
+        for held in self.table().iter_mut().filter(|held| held.owner == slot + 1) {
+            held.let_go();
             held.owner = 0;
         }
+    }
+}
+
+impl Held {
+    /// Lets go of it, and removes it if nobody else needs it.
+    fn let_go(&self) {
+        let length = self.name.iter().position(|byte| *byte == 0).map_or(NAME_MAX, |end| end + 1);
+        let name = &self.name[..length];
+        // Upgrading fails while another box, of this or another program, still holds it shared.
+        if sys::flock(self.lock, sys::LOCK_EX | sys::LOCK_NB).is_ok()
+            && is_untouched(self.lock, self.kind)
+            && is_linked(self.parent, name, self.lock)
+        {
+            let flags = if self.kind == placeholder::DIRECTORY { sys::AT_REMOVEDIR } else { 0 };
+            let _ = sys::unlinkat(self.parent, name, flags);
+        }
+        sys::close(self.lock);
+        sys::close(self.parent);
     }
 }
 
@@ -143,28 +149,18 @@ fn make_or_join(parent: Fd, name: &[u8], kind: u8) -> sys::Result<Option<Fd>> {
     let directory = kind == placeholder::DIRECTORY;
     // A box that lets go may remove the placeholder between our opening and our locking it: then try again.
     for _ in 0..100 {
-        let made = if directory {
-            sys::mkdirat(parent, name, DIRECTORY_MODE).map(|_| ())
-        } else {
-            let flags = sys::O_WRONLY | sys::O_CREAT | sys::O_EXCL | sys::O_NOFOLLOW;
-            sys::openat(parent, name, flags, FILE_MODE).and_then(|file| {
-                let contents = if kind == placeholder::HERE { HERE } else { b"" };
-                let written = sys::write(file, contents);
-                sys::close(file);
-                written.map(|_| ())
-            })
-        };
-        let fresh = match made {
-            Ok(()) => true,
-            Err(sys::EEXIST) => false,
-            Err(errno) => return Err(errno),
-        };
-        let only = if directory { sys::O_DIRECTORY } else { 0 };
-        let lock = match sys::openat(parent, name, sys::O_RDONLY | sys::O_NOFOLLOW | sys::O_NONBLOCK | only, 0) {
-            Ok(lock) => lock,
-            Err(sys::ENOENT) => continue,
-            // Not ours: something else of that name that we may not even read.
-            Err(_) if !fresh => return Ok(None),
+        let (lock, fresh) = match make(parent, name, kind) {
+            Ok(Some(lock)) => (lock, true),
+            Ok(None) => continue,
+            Err(sys::EEXIST) => {
+                let only = if directory { sys::O_DIRECTORY } else { 0 };
+                match sys::openat(parent, name, sys::O_RDONLY | sys::O_NOFOLLOW | sys::O_NONBLOCK | only, 0) {
+                    Ok(lock) => (lock, false),
+                    Err(sys::ENOENT) => continue,
+                    // Not ours: something else of that name that we may not even read.
+                    Err(_) => return Ok(None),
+                }
+            }
             Err(errno) => return Err(errno),
         };
         if sys::flock(lock, sys::LOCK_SH | sys::LOCK_NB).is_err() {
@@ -183,6 +179,40 @@ fn make_or_join(parent: Fd, name: &[u8], kind: u8) -> sys::Result<Option<Fd>> {
         return Ok(Some(lock));
     }
     Err(sys::EBUSY)
+}
+
+/// Makes a placeholder and opens it; `None` if a box that joined it has removed it again. One that cannot be opened does
+/// not stay.
+fn make(parent: Fd, name: &[u8], kind: u8) -> sys::Result<Option<Fd>> {
+    if kind == placeholder::DIRECTORY {
+        sys::mkdirat(parent, name, DIRECTORY_MODE)?;
+        return match sys::openat(parent, name, sys::O_RDONLY | sys::O_NOFOLLOW | sys::O_DIRECTORY, 0) {
+            Err(sys::ENOENT) => Ok(None),
+            Err(errno) => {
+                // Only if it is empty, and then nothing is lost even if it is another one by now.
+                let _ = sys::unlinkat(parent, name, sys::AT_REMOVEDIR);
+                Err(errno)
+            }
+            opened => opened.map(Some),
+        };
+    }
+    let written = kind == placeholder::HERE;
+    let access = if written { sys::O_WRONLY } else { sys::O_RDONLY };
+    let file = sys::openat(parent, name, access | sys::O_CREAT | sys::O_EXCL | sys::O_NOFOLLOW, FILE_MODE)?;
+    if !written {
+        return Ok(Some(file));
+    }
+    // Not kept open for writing: the file system could not be made read-only meanwhile.
+    let opened = sys::write(file, HERE)
+        .and_then(|_| sys::openat(parent, name, sys::O_RDONLY | sys::O_NOFOLLOW | sys::O_NONBLOCK, 0));
+    if opened.is_err() && is_linked(parent, name, file) {
+        let _ = sys::unlinkat(parent, name, 0);
+    }
+    sys::close(file);
+    match opened {
+        Err(sys::ENOENT) => Ok(None),
+        opened => opened.map(Some),
+    }
 }
 
 /// Whether `name` still leads to the file that is open as `descriptor`.
