@@ -438,10 +438,14 @@ impl Spawner {
             Ok(index) => {
                 self.slots()[index].conversation = conversation;
                 let name = self.cgroups.name(self.slots()[index].serial);
-                tell_created(conversation, None, name.as_bytes());
+                if tell_created(conversation, None, name.as_bytes()).is_err() {
+                    // Nobody would ever use it. The end of its conversation tells whoever waits for it.
+                    self.kill_and_free(index);
+                }
             }
             Err(failure) => {
-                tell_created(conversation, Some(&failure), b"");
+                // The library may be gone already; if not, the end of the conversation says as much.
+                let _ = tell_created(conversation, Some(&failure), b"");
                 sys::close(conversation);
             }
         }
@@ -614,9 +618,12 @@ impl Spawner {
             slot.pidfd = -1;
             let released = slot.released;
             self.placeholders.release(index as u32);
-            // The library may have let go of its end: then nobody wants to know.
             let record = Text::<8>::new().push(&[event::GONE]).push(&status.to_le_bytes());
-            let _ = sys::send(slot.conversation, record.as_bytes(), &[]);
+            if sys::send(slot.conversation, record.as_bytes(), &[]).is_err() {
+                // The library has let go of its end. Should it not have, the end of ours says the same.
+                sys::close(slot.conversation);
+                slot.conversation = -1;
+            }
             if released {
                 self.free(index);
             }
@@ -669,7 +676,7 @@ fn keep(bytes: &[u8]) -> sys::Result<&'static [u8]> {
     }
 }
 
-fn tell_created(conversation: Fd, failure: Option<&Failure>, name: &[u8]) {
+fn tell_created(conversation: Fd, failure: Option<&Failure>, name: &[u8]) -> sys::Result<()> {
     let (errno, stage, index) = failure.map_or((0, 0, 0), |failure| (failure.errno.0, failure.stage, failure.index));
     let record = Text::<128>::new()
         .push(&[event::CREATED])
@@ -678,8 +685,7 @@ fn tell_created(conversation: Fd, failure: Option<&Failure>, name: &[u8]) {
         .push(&index.to_le_bytes())
         .push(&(name.len() as u32).to_le_bytes())
         .push(name);
-    // The library may be gone already; the end of its socket says so.
-    let _ = sys::send(conversation, record.as_bytes(), &[]);
+    sys::send(conversation, record.as_bytes(), &[]).map(|_| ())
 }
 
 fn write_process_file(pid: i32, file: &[u8], value: &[u8]) -> sys::Result<()> {
