@@ -6,6 +6,7 @@
 mod cgroups;
 mod cycles;
 mod enclosure;
+mod faults;
 mod kill9;
 mod options;
 mod proc;
@@ -62,6 +63,13 @@ const PARTS: &[Part] = &[
                 mount, placeholder or file of it is left.",
         run: kill9::run,
     },
+    Part {
+        name: "faults",
+        about: "Each system call that the helper makes while it sets a box up is made to fail. The box is then refused, or the \
+                command is confined exactly as without the fault: capabilities, filter, users, namespaces, mounts, descriptors, \
+                limits, cgroups as the kernel tells them, and canaries that stay out of reach.",
+        run: faults::run,
+    },
 ];
 
 /// Something that this program can be besides the soak.
@@ -75,6 +83,8 @@ const ROLES: &[Role] = &[
     Role { name: "resident", run: thousand::inside::resident },
     Role { name: "look", run: thousand::inside::look },
     Role { name: "victim", run: kill9::victim::run },
+    Role { name: "subject", run: faults::subject::run },
+    Role { name: "probe", run: faults::subject::probe },
 ];
 
 /// What every part is given.

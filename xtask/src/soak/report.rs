@@ -13,7 +13,7 @@ use super::PARTS;
 use crate::bench::machine::Machine;
 
 /// Failures that are kept in words; the rest is counted.
-const WORDS_MAX: usize = 12;
+const WORDS_MAX: usize = 30;
 
 /// One number, and what it has to be.
 #[derive(Debug, Clone)]
