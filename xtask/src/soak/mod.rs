@@ -10,6 +10,7 @@ mod faults;
 mod kill9;
 mod options;
 mod proc;
+mod races;
 mod random;
 mod report;
 mod slope;
@@ -70,6 +71,13 @@ const PARTS: &[Part] = &[
                 limits, cgroups as the kernel tells them, and canaries that stay out of reach.",
         run: faults::run,
     },
+    Part {
+        name: "races",
+        about: "A directory and a link that leads out of its tree change places at full speed, in a box or on the host, while the \
+                host reads, writes, lists, makes and removes there, commits the changes of overlays, and cleans up. What the link \
+                leads to is never read and never changes.",
+        run: races::run,
+    },
 ];
 
 /// Something that this program can be besides the soak.
@@ -85,6 +93,7 @@ const ROLES: &[Role] = &[
     Role { name: "victim", run: kill9::victim::run },
     Role { name: "subject", run: faults::subject::run },
     Role { name: "probe", run: faults::subject::probe },
+    Role { name: "swap", run: races::swapper::run },
 ];
 
 /// What every part is given.
