@@ -8,6 +8,7 @@ mod cycles;
 mod enclosure;
 mod faults;
 mod kill9;
+mod mutants;
 mod options;
 mod proc;
 mod races;
@@ -113,6 +114,9 @@ pub(crate) fn run(arguments: &[String]) -> Verdict {
         return worker::run(rest);
     }
     let options = Options::parse(arguments)?;
+    if options.mutants {
+        return mutants::run(&options);
+    }
     if !options.inside && enclosure::is_possible() {
         return enclosure::run(arguments);
     }

@@ -9,7 +9,7 @@ use std::time::Duration;
 use anyhow::{Context, Result};
 use serde_json::{Map, Value, json};
 
-use super::PARTS;
+use super::{PARTS, mutants};
 use crate::bench::machine::Machine;
 
 /// Failures that are kept in words; the rest is counted.
@@ -185,10 +185,11 @@ fn page(all: &Map<String, Value>) -> String {
                     All numbers are in [latest.json](latest.json). What each part does is in \
                     [its source](../../xtask/src/soak) and, in short, below.\n"
         .to_owned();
-    for part in PARTS {
-        let Some(results) = all.get(part.name).and_then(Value::as_object) else { continue };
+    let parts = PARTS.iter().map(|part| (part.name, part.about));
+    for (name, about) in parts.chain([(mutants::NAME, mutants::ABOUT)]) {
+        let Some(results) = all.get(name).and_then(Value::as_object) else { continue };
         // Writing to a string cannot fail.
-        let _ = write!(text, "\n## {}\n{}\n", part.name, part.about);
+        let _ = write!(text, "\n## {name}\n{about}\n");
         for (user, result) in results {
             let _ = write!(
                 text,

@@ -11,6 +11,7 @@ use std::os::linux::net::SocketAddrExt;
 use std::os::unix::net::{SocketAddr, UnixListener};
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::thread;
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
@@ -65,8 +66,6 @@ struct Bench {
     canaries: Canaries,
     approximate: bool,
     scope: Scope,
-    // Somebody has to listen, or nobody could reach them anyway.
-    _listeners: (TcpListener, UnixListener),
 }
 
 pub(super) fn run(setting: &Setting<'_>) -> Result<Found> {
@@ -140,18 +139,21 @@ impl Bench {
         let tcp = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?;
         let socket = format!("soak-canary-{}", std::process::id());
         let unix = UnixListener::bind_addr(&SocketAddr::from_abstract_name(&socket)?)?;
+        let port = tcp.local_addr()?.port();
+        // Somebody has to be there to be reached, and to go on answering.
+        thread::spawn(move || while tcp.accept().is_ok() {});
+        thread::spawn(move || while unix.accept().is_ok() {});
         let engine = setting.runtime.block_on(Engine::new())?;
         let approximate = engine.plan(&Scenario::Closed.policy(&place, false)?).is_err();
         setting.runtime.block_on(engine.close());
         Ok(Self {
             injector: compile(&setting.scratch)?,
             log: setting.scratch.join("calls"),
-            canaries: Canaries { port: tcp.local_addr()?.port(), socket },
+            canaries: Canaries { port, socket },
             approximate,
             // The log is there from the first run on.
             scope: Scope::new(&place),
             place,
-            _listeners: (tcp, unix),
         })
     }
 

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use std::pin::Pin;
 use std::time::Instant;
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result};
 use hotcell::{Engine, Policy};
 
 use super::ground::{CANARY, Ground, INSIDE};
@@ -57,10 +57,7 @@ const COMMITS: u64 = 25;
 async fn from_layer(engine: Engine, place: PathBuf, least: Least) -> Result<Race> {
     let (mut race, started) = (Race::default(), Instant::now());
     let mut round = 0;
-    while !least.is_reached(&race, least.boxes) {
-        if started.elapsed() > PATIENCE {
-            bail!("{} swaps and {} attempts in {PATIENCE:?}", race.swaps, race.attempts());
-        }
+    while !least.is_over(&race, least.boxes, started) {
         round += 1;
         // The canary is there; the directory, the link and what they change places for is the box's own doing.
         let ground = Ground::new(&place.join(format!("round-{round}")), "unused")?;
@@ -124,7 +121,7 @@ fn copy_by_name(ground: &Ground, _: u64) -> Outcome {
 async fn to_tree(engine: Engine, place: PathBuf, least: Least) -> Result<Race> {
     let (mut race, started) = (Race::default(), Instant::now());
     let (mut round, mut swaps) = (0, 0);
-    while !least.is_reached(&race, least.boxes) {
+    while !least.is_over(&race, least.boxes, started) {
         round += 1;
         let place = place.join(format!("round-{round}"));
         let ground = Ground::new(&place, "spot")?;
@@ -132,10 +129,7 @@ async fn to_tree(engine: Engine, place: PathBuf, least: Least) -> Result<Race> {
         let swapper = OnHost::start(&ground.spot(), &ground.link(), &place.join("swaps"), Pace::Bursts)?;
         // A commit may put the directory of the box in the place of the link: that is what was asked for, and the end of
         // the swapping.
-        while !least.is_reached(&race, least.boxes) && ground.is_intact() {
-            if started.elapsed() > PATIENCE {
-                bail!("{} swaps and {} attempts in {PATIENCE:?}", race.swaps, race.attempts());
-            }
+        while !least.is_over(&race, least.boxes, started) && ground.is_intact() {
             let done = commit_once(&engine, &ground, race.attempts()).await.is_some();
             race.count(if done { Outcome::Inside } else { Outcome::Refused });
             race.swaps = swaps + swapper.swaps();
@@ -178,10 +172,7 @@ async fn placeholders(engine: Engine, place: PathBuf, least: Least) -> Result<Ra
     let swapper = OnHost::start(&ground.spot(), &ground.link(), &place.join("swaps"), Pace::Flat)?;
     let before = ground.canary_state();
     let (mut race, started) = (Race::default(), Instant::now());
-    while !least.is_reached(&race, least.boxes) {
-        if started.elapsed() > PATIENCE {
-            bail!("{} swaps and {} attempts in {PATIENCE:?}", race.swaps, race.attempts());
-        }
+    while !least.is_over(&race, least.boxes, started) {
         race.count(match engine.create(&policy).await {
             Ok(sandbox) => {
                 end(sandbox).await?;
