@@ -20,7 +20,7 @@ mod thousand;
 mod worker;
 
 use std::path::PathBuf;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, Result};
 use tokio::runtime::Runtime;
@@ -105,6 +105,13 @@ struct Setting<'a> {
     seed: u64,
     /// A directory of the soak's own, searchable by everybody, by its real path.
     scratch: PathBuf,
+}
+
+impl Setting<'_> {
+    /// How long the kernel and the machine's init may take to let go of what has ended.
+    fn patience(&self) -> Duration {
+        Duration::from_secs(self.options.scale(30, 8))
+    }
 }
 
 pub(crate) fn run(arguments: &[String]) -> Verdict {

@@ -208,7 +208,7 @@ fn page(all: &Map<String, Value>) -> String {
                 let unit = plain(&figure["unit"]);
                 let bound = match (figure["at_least"].as_f64(), figure["at_most"].as_f64()) {
                     (Some(least), _) => format!("≥ {}", shown_value(least, &unit)),
-                    (_, Some(most)) if most == 0.0 => "0".to_owned(),
+                    (_, Some(0.0)) => "0".to_owned(),
                     (_, Some(most)) => format!("≤ {}", shown_value(most, &unit)),
                     _ => String::new(),
                 };

@@ -12,8 +12,6 @@ use rustix::process::getuid;
 use super::cgroups::{self, Hierarchy};
 use super::proc;
 
-/// How long the kernel and the machine's init may take to let go of what has ended.
-pub(super) const PATIENCE: Duration = Duration::from_secs(30);
 const LOOK_EVERY: Duration = Duration::from_millis(20);
 
 /// The first of the users that boxes of root have on the host.
@@ -125,7 +123,7 @@ impl Snapshot {
     fn ipc(&mut self) {
         for kind in ["shm", "msg", "sem"] {
             let table = fs::read_to_string(format!("/proc/sysvipc/{kind}")).unwrap_or_default();
-            for _ in table.lines().skip(1) {
+            for _ in 0..objects_of(&table, getuid().as_raw()) {
                 self.add("IPC object", kind);
             }
         }
@@ -179,6 +177,14 @@ impl Snapshot {
     }
 }
 
+/// How many objects in a table of `/proc/sysvipc` are ours to look at: root's are all.
+fn objects_of(table: &str, user: u32) -> usize {
+    let mut lines = table.lines();
+    let column = lines.next().and_then(|titles| titles.split_whitespace().position(|title| title == "uid"));
+    let owner = |line: &str| line.split_whitespace().nth(column?)?.parse::<u32>().ok();
+    lines.filter(|line| user == 0 || owner(line) == Some(user)).count()
+}
+
 /// Waits until everything is as in `baseline`; what still is not after a long time, and how long that took.
 pub(super) fn settle(scope: &Scope, baseline: &Snapshot, patience: Duration) -> (Vec<String>, Duration) {
     let started = Instant::now();
@@ -211,6 +217,13 @@ mod tests {
         let found = of_files(&after, &before);
         assert!(found.len() == 2 && found[1].ends_with("sub/left: 0 before, 1 now"), "{found:?}");
         assert_eq!(of_files(&before, &after).len(), 2, "what is missing is a difference too");
+    }
+
+    #[test]
+    fn objects_of_others_do_not_count() {
+        let table = "       key      msqid perms      cbytes       qnum lspid lrpid   uid   gid\n\
+                     0 1 600 0 0 0 0 1000 1000\n 0 2 600 0 0 0 0 7 7\n";
+        assert_eq!((objects_of(table, 0), objects_of(table, 7), objects_of(table, 8)), (2, 1, 0));
     }
 
     #[test]

@@ -11,7 +11,7 @@ use hotcell::{Engine, Policy};
 
 use super::report::Found;
 use super::slope::slope;
-use super::snapshot::{PATIENCE, Scope, Snapshot, settle};
+use super::snapshot::{Scope, Snapshot, settle};
 use super::{Setting, in_words, proc};
 use kinds::{KINDS, Kinds};
 
@@ -51,7 +51,8 @@ pub(super) fn run(setting: &Setting<'_>) -> Result<Found> {
     let helper = proc::helper_of(std::process::id());
     setting.runtime.block_on(cycle(&engine, &kinds, 0..every.min(200), &mut found, &mut Growth::default(), helper))?;
     let live = scope.clone().with_helper(helper);
-    let Some(resting) = at_rest(&live) else {
+    let patience = setting.patience();
+    let Some(resting) = at_rest(&live, patience) else {
         found.failure("the engine does not come to rest before the first cycle");
         found.none_of("cycles that could not begin", 1);
         return Ok(found);
@@ -64,7 +65,7 @@ pub(super) fn run(setting: &Setting<'_>) -> Result<Found> {
         let next = total.min(done + every);
         setting.runtime.block_on(cycle(&engine, &kinds, done..next, &mut found, &mut growth, helper))?;
         done = next;
-        let (left, took) = settle(&live, &resting, PATIENCE);
+        let (left, took) = settle(&live, &resting, patience);
         worst = worst.max(took);
         leaks += left.len();
         for line in left {
@@ -79,7 +80,7 @@ pub(super) fn run(setting: &Setting<'_>) -> Result<Found> {
     let open_files = std::fs::read_to_string("/proc/sys/fs/file-nr").unwrap_or_default();
 
     setting.runtime.block_on(engine.close());
-    let (left, took) = settle(&scope, &before, PATIENCE);
+    let (left, took) = settle(&scope, &before, patience);
     leaks += left.len();
     for line in left {
         found.failure(format!("after the end of the engine: {line}"));
@@ -88,7 +89,7 @@ pub(super) fn run(setting: &Setting<'_>) -> Result<Found> {
     found.at_least("cycles", done as f64, "", total as f64);
     found.none_of("cycles that went wrong", failed);
     found.none_of("things left behind", leaks);
-    found.at_most("longest wait for rest", worst.max(took).as_secs_f64(), "s", PATIENCE.as_secs_f64());
+    found.at_most("longest wait for rest", worst.max(took).as_secs_f64(), "s", patience.as_secs_f64());
     // One for each place that a box had at the same time as others, and the one that is made ahead.
     found.at_most("namespaces that the helper keeps", owner_maps as f64, "", (2 * WAYS + 2) as f64);
     growth_figures(&mut found, &growth, total);
@@ -118,11 +119,11 @@ fn limits_note(setting: &Setting<'_>) -> Result<Option<String>> {
 }
 
 /// The count of a live engine in which nothing happens: the first that is the same twice.
-fn at_rest(scope: &Scope) -> Option<Snapshot> {
+fn at_rest(scope: &Scope, patience: Duration) -> Option<Snapshot> {
     let started = Instant::now();
     let mut last = Snapshot::take(scope);
     let mut same = 0;
-    while started.elapsed() < PATIENCE {
+    while started.elapsed() < patience {
         std::thread::sleep(Duration::from_millis(100));
         let next = Snapshot::take(scope);
         same = if next == last { same + 1 } else { 0 };

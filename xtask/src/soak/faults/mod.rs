@@ -18,6 +18,7 @@ use anyhow::{Context, Result, bail};
 use hotcell::Engine;
 use serde_json::Value;
 
+use super::random::Random;
 use super::report::Found;
 use super::snapshot::{Scope, Snapshot, settle};
 use super::{Setting, worker};
@@ -137,7 +138,8 @@ impl Bench {
             fs::write(place.join(file), "CANARY")?;
         }
         let tcp = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?;
-        let socket = format!("soak-canary-{}", std::process::id());
+        // The network, and with it this name, is shared with every other soak.
+        let socket = format!("soak-canary-{}", Random::any_seed());
         let unix = UnixListener::bind_addr(&SocketAddr::from_abstract_name(&socket)?)?;
         let port = tcp.local_addr()?.port();
         // Somebody has to be there to be reached, and to go on answering.

@@ -17,8 +17,8 @@ use super::{Setting, proc, worker};
 
 /// How soon nothing may be left.
 const SOON: Duration = Duration::from_secs(2);
-/// How much longer we look, to tell what is slow from what stays.
-const PATIENCE: Duration = Duration::from_secs(10);
+/// How long we look, to tell what is slow from what stays.
+const PATIENCE: Duration = Duration::from_secs(5);
 const LOOK_EVERY: Duration = Duration::from_millis(10);
 
 /// The program that is killed; killed with this value if not before.
@@ -77,6 +77,7 @@ pub(super) fn run(setting: &Setting<'_>) -> Result<Found> {
     let scope = Scope::new(&setting.scratch).without_zombies();
     let mut random = Random::new(setting.seed);
 
+    let nothing = Snapshot::take(&scope);
     // How long it takes to have all boxes decides between which moments the others are killed.
     let mark = format!("kill9-{}-first", std::process::id());
     let started = Instant::now();
@@ -84,7 +85,7 @@ pub(super) fn run(setting: &Setting<'_>) -> Result<Found> {
     first.until_ready()?;
     let span = started.elapsed() * 3 / 2;
     drop(first);
-    std::thread::sleep(PATIENCE.min(Duration::from_secs(1)));
+    until_nothing_is_left(&scope, &nothing, &mark);
     println!("  {boxes} boxes after {:.2} s; killed within {:.2} s", (span * 2 / 3).as_secs_f64(), span.as_secs_f64());
 
     let (mut slowest, mut left_behind, mut late) = (Duration::ZERO, 0, 0);

@@ -45,6 +45,8 @@ pub(in crate::soak) fn look(arguments: &[String]) -> Result<()> {
         }))
     };
     let files = fs::read_dir("/tmp")?.flatten().map(|entry| entry.file_name().to_string_lossy().into_owned());
+    // The program itself may be there too.
+    let files = files.filter(|name| name.starts_with("soak-"));
     let answer = json!({
         "uuid": fs::read_to_string(OWN)?,
         "own": seen(own)?,

@@ -15,8 +15,6 @@ use inside::Seen;
 
 /// How soon all have to be gone.
 const SOON: Duration = Duration::from_secs(5);
-/// How much longer we look before we give up.
-const PATIENCE: Duration = Duration::from_secs(30);
 /// Requests at the same time.
 const WAYS: usize = 8;
 
@@ -34,17 +32,17 @@ pub(super) fn run(setting: &Setting<'_>) -> Result<Found> {
     let scope = Scope::new(&setting.scratch).without_zombies();
     setting.runtime.block_on(async {
         let engine = Engine::new().await?;
-        let found = in_engine(&engine, wanted, &mark, setting.seed, &scope).await;
+        let found = in_engine(&engine, setting, wanted, &mark, &scope).await;
         engine.close().await;
         found
     })
 }
 
-async fn in_engine(engine: &Engine, wanted: usize, mark: &str, seed: u64, scope: &Scope) -> Result<Found> {
+async fn in_engine(engine: &Engine, setting: &Setting<'_>, wanted: usize, mark: &str, scope: &Scope) -> Result<Found> {
     let mut found = Found::default();
     let policy = Policy::builder().read(worker::program()?).build()?;
     // One box first: what it leaves is what an engine at rest has.
-    let mut random = Random::new(seed);
+    let mut random = Random::new(setting.seed);
     let first = make(engine, &policy, mark, random.uuid()).await?;
     first.sandbox.destroy().await?;
     drop(first.resident);
@@ -61,7 +59,7 @@ async fn in_engine(engine: &Engine, wanted: usize, mark: &str, seed: u64, scope:
         }))
         .await?;
         boxes.extend(made);
-        if boxes.len() % 200 == 0 {
+        if boxes.len().is_multiple_of(200) {
             println!("  {} boxes after {:.1} s", boxes.len(), started.elapsed().as_secs_f64());
         }
     }
@@ -102,9 +100,9 @@ async fn in_engine(engine: &Engine, wanted: usize, mark: &str, seed: u64, scope:
         wrong += 1;
         found.failure(format!("{error:#}"));
     }
-    let (scope, mark) = (scope.clone(), mark.to_owned());
+    let (scope, mark, patience) = (scope.clone(), mark.to_owned(), setting.patience());
     let (left, marked) =
-        tokio::task::spawn_blocking(move || (settle(&scope, &before, PATIENCE).0, proc::marked(&mark)))
+        tokio::task::spawn_blocking(move || (settle(&scope, &before, patience).0, proc::marked(&mark)))
             .await
             .context("the look at what is left ended early")?;
     let took = ordered.elapsed();
