@@ -72,11 +72,13 @@ impl Cgroups {
     /// Makes the cgroup `name` in the hierarchies of `mask`; removes what it made if one fails.
     pub fn make(&self, name: &Name, mask: u8) -> sys::Result<()> {
         let path = Name::new().push(name.as_bytes()).end();
-        for (_, base) in self.chosen(mask) {
+        let mut made = 0;
+        for (index, base) in self.chosen(mask) {
             if let Err(errno) = sys::mkdirat(base, path.as_bytes(), 0o755) {
-                self.remove(name, mask);
+                self.remove(name, made);
                 return Err(errno);
             }
+            made |= 1 << index;
         }
         Ok(())
     }

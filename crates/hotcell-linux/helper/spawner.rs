@@ -7,7 +7,7 @@
 //! free ──prepare──▶ blank ──create──▶ live ──reaped──▶ gone ──release──▶ free
 //! ```
 
-use crate::cgroup::Cgroups;
+use crate::cgroup::{Cgroups, Name};
 use crate::placeholder::{Placeholders, Wanted};
 use crate::record::Inbox;
 use crate::setup::Start;
@@ -303,11 +303,8 @@ impl Spawner {
             }
             None => return Err(Failure { stage: stage::SLOT, index: 0, errno: sys::EAGAIN }),
         };
-        let serial = self.next_serial;
-        self.next_serial += 1;
-        let name = self.cgroups.name(serial);
         let groups = self.default_groups;
-        self.cgroups.make(&name, groups).map_err(at(stage::CGROUP))?;
+        let (serial, name) = self.make_cgroup(groups).map_err(at(stage::CGROUP))?;
         match self.fork_blank(namespaces, ids, index, serial, trial, has_base) {
             Ok(()) => Ok(index),
             Err(failure) => {
@@ -315,6 +312,21 @@ impl Spawner {
                 Err(failure)
             }
         }
+    }
+
+    /// Makes the cgroup of the next box. A helper in another process namespace can have our number, and so our names: then
+    /// the next one is tried.
+    fn make_cgroup(&mut self, groups: u8) -> sys::Result<(u32, Name)> {
+        for _ in 0..SLOTS {
+            let serial = self.next_serial;
+            self.next_serial += 1;
+            let name = self.cgroups.name(serial);
+            match self.cgroups.make(&name, groups) {
+                Err(sys::EEXIST) => {}
+                made => return made.map(|()| (serial, name)),
+            }
+        }
+        Err(sys::EEXIST)
     }
 
     /// Puts a blank's process in those of its cgroups in which it has not put itself.

@@ -269,3 +269,38 @@ async fn when_the_helper_is_killed_everything_says_so() {
 fn alone_async(test: &str) -> bool {
     tokio::task::block_in_place(|| alone(test))
 }
+
+/// Helpers in two process namespaces can have the same number, and their boxes' cgroups the same names.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_cgroup_that_another_has_made_is_left_alone() {
+    const NAME: &str = "a_cgroup_that_another_has_made_is_left_alone";
+    if !alone(NAME) {
+        return;
+    }
+    let Some(engine) = engine(NAME).await else { return };
+    let first = engine.create(&Policy::default()).await.unwrap();
+    let [spawner] = spawners_of(std::process::id())[..] else { panic!("no helper process") };
+    let groups = || -> Vec<std::path::PathBuf> {
+        let found = remains_of(spawner);
+        found.iter().filter_map(|line| line.strip_prefix("cgroup ")).map(Into::into).collect()
+    };
+    let ours = groups();
+    if ours.is_empty() {
+        return common::skip(NAME, "this user has no cgroups");
+    }
+    let name = ours[0].file_name().unwrap().to_str().unwrap();
+    let serial: u32 = name.rsplit('-').next().unwrap().parse().unwrap();
+    let taken: Vec<_> =
+        ours.iter().map(|path| path.with_file_name(format!("hotcell-{spawner}-{}", serial + 1))).collect();
+    // Only in the last hierarchy: those before it have to be given back.
+    fs::create_dir(taken.last().unwrap()).unwrap();
+    let second = engine.create(&Policy::default()).await;
+    let theirs: Vec<_> = groups().into_iter().filter(|path| !ours.contains(path) && !taken.contains(path)).collect();
+    let left_alone = groups().iter().filter(|path| taken.contains(path)).count();
+    let removed = fs::remove_dir(taken.last().unwrap());
+    assert_eq!(theirs.len(), ours.len(), "{:?}", second.as_ref().err());
+    assert_eq!((left_alone, removed.is_ok()), (1, true));
+    drop((first, second.unwrap()));
+    engine.close().await;
+    eventually("nothing is left", || remains_of(spawner).is_empty()).await;
+}
