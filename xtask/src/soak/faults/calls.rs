@@ -117,6 +117,12 @@ pub(super) fn some(calls: &[Call]) -> Vec<Fault> {
     faults
 }
 
+/// Of [`some`], the calls that confine.
+pub(super) fn confining(calls: &[Call]) -> Vec<Fault> {
+    let confines = |fault: &Fault| CONFINING.contains(&fault.call.name().as_str());
+    some(calls).into_iter().filter(confines).collect()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
