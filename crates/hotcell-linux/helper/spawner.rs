@@ -113,7 +113,7 @@ pub fn run(engine: Fd) -> ! {
 fn start(engine: Fd) -> sys::Result<Spawner> {
     // A terminal's interrupt is for the engine; its end reaches us as the end of the socket.
     let _ = sys::setsid();
-    sys::default_signals();
+    sys::default_signals()?;
     sys::raise_descriptor_limit()?;
     sys::umask(0);
     sys::prctl(sys::PR_SET_NAME, sys::c(b"hotcell-spawner\0"), 0)?;

@@ -61,6 +61,7 @@ pub const RESOLVE_BENEATH: u64 = 8;
 
 pub const SIGKILL: i32 = 9;
 pub const SIGCHLD: i32 = 17;
+pub const SIGSTOP: i32 = 19;
 
 pub const CLONE_VM: usize = 0x100;
 pub const CLONE_VFORK: usize = 0x4000;
@@ -408,12 +409,13 @@ pub fn pause_briefly() {
 }
 
 /// Gives every signal its default effect: what a caller ignores would stay ignored, and the end of a child with it.
-pub fn default_signals() {
-    for signal in 1..=64 {
+pub fn default_signals() -> Result<()> {
+    // Those that cannot be changed need not be.
+    for signal in (1..=64).filter(|signal| ![SIGKILL, SIGSTOP].contains(signal)) {
         let action = [0usize; 4];
-        // SIGKILL and SIGSTOP cannot be changed, and need not be.
-        let _ = call(nr::RT_SIGACTION, [signal, action.as_ptr() as usize, 0, 8, 0, 0]);
+        call(nr::RT_SIGACTION, [signal as usize, action.as_ptr() as usize, 0, 8, 0, 0])?;
     }
+    Ok(())
 }
 
 /// Sets the mask of blocked signals.
