@@ -1,7 +1,6 @@
 //! Everything that a box could leave behind, counted at one moment.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::fmt::Write as _;
 use std::fs;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
@@ -162,15 +161,21 @@ impl Snapshot {
 
     /// What there is more of than in `baseline`, or less, in words.
     pub(super) fn differences(&self, baseline: &Self) -> Vec<String> {
+        self.compare(baseline, |before, now| before != now)
+    }
+
+    /// What there is more of than in `baseline`, in words: for when something else may still have been going away then.
+    pub(super) fn leaks(&self, baseline: &Self) -> Vec<String> {
+        self.compare(baseline, |before, now| before < now)
+    }
+
+    fn compare(&self, baseline: &Self, is_worth_telling: fn(usize, usize) -> bool) -> Vec<String> {
         let keys: BTreeSet<_> = self.counts.keys().chain(baseline.counts.keys()).collect();
         let mut found = Vec::new();
         for key in keys {
             let [before, now] = [baseline, self].map(|snapshot| snapshot.counts.get(key).copied().unwrap_or(0));
-            if before != now {
-                let mut text = String::new();
-                // Writing to a string cannot fail.
-                let _ = write!(text, "{} {}: {before} before, {now} now", key.0, key.1);
-                found.push(text);
+            if is_worth_telling(before, now) {
+                found.push(format!("{} {}: {before} before, {now} now", key.0, key.1));
             }
         }
         found
@@ -185,11 +190,19 @@ fn objects_of(table: &str, user: u32) -> usize {
     lines.filter(|line| user == 0 || owner(line) == Some(user)).count()
 }
 
-/// Waits until everything is as in `baseline`; what still is not after a long time, and how long that took.
-pub(super) fn settle(scope: &Scope, baseline: &Snapshot, patience: Duration) -> (Vec<String>, Duration) {
+/// What is compared: [`Snapshot::differences`] or [`Snapshot::leaks`].
+pub(super) type Compare = fn(&Snapshot, &Snapshot) -> Vec<String>;
+
+/// Waits until nothing is found against `baseline`; what still is after a long time, and how long that took.
+pub(super) fn settle(
+    scope: &Scope,
+    baseline: &Snapshot,
+    patience: Duration,
+    compare: Compare,
+) -> (Vec<String>, Duration) {
     let started = Instant::now();
     loop {
-        let differences = Snapshot::take(scope).differences(baseline);
+        let differences = compare(&Snapshot::take(scope), baseline);
         if differences.is_empty() || started.elapsed() > patience {
             return (differences, started.elapsed());
         }
@@ -217,6 +230,7 @@ mod tests {
         let found = of_files(&after, &before);
         assert!(found.len() == 2 && found[1].ends_with("sub/left: 0 before, 1 now"), "{found:?}");
         assert_eq!(of_files(&before, &after).len(), 2, "what is missing is a difference too");
+        assert!(after.leaks(&before).len() >= 2 && !before.leaks(&after).iter().any(|line| line.contains("sub")));
     }
 
     #[test]
@@ -251,7 +265,7 @@ mod tests {
             ..Scope::new(directory.path())
         };
         let before = Snapshot::default();
-        let (left, _) = settle(&scope, &before, Duration::ZERO);
+        let (left, _) = settle(&scope, &before, Duration::ZERO, Snapshot::differences);
         assert!(!left.is_empty(), "nothing is not what there is");
     }
 }

@@ -65,7 +65,7 @@ pub(super) fn run(setting: &Setting<'_>) -> Result<Found> {
         let next = total.min(done + every);
         setting.runtime.block_on(cycle(&engine, &kinds, done..next, &mut found, &mut growth, helper))?;
         done = next;
-        let (left, took) = settle(&live, &resting, patience);
+        let (left, took) = settle(&live, &resting, patience, Snapshot::differences);
         worst = worst.max(took);
         leaks += left.len();
         for line in left {
@@ -80,7 +80,7 @@ pub(super) fn run(setting: &Setting<'_>) -> Result<Found> {
     let open_files = std::fs::read_to_string("/proc/sys/fs/file-nr").unwrap_or_default();
 
     setting.runtime.block_on(engine.close());
-    let (left, took) = settle(&scope, &before, patience);
+    let (left, took) = settle(&scope, &before, patience, Snapshot::differences);
     leaks += left.len();
     for line in left {
         found.failure(format!("after the end of the engine: {line}"));

@@ -269,7 +269,7 @@ impl Bench {
                 complain(format!("it crashed: {how}"));
             }
         }
-        let (left, _) = settle(&self.scope, &before, REST);
+        let (left, _) = settle(&self.scope, &before, REST, Snapshot::leaks);
         if !left.is_empty() {
             counts.leaked += 1;
             complain(format!("left behind: {}", left.join("; ")));

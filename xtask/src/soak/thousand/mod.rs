@@ -101,10 +101,11 @@ async fn in_engine(engine: &Engine, setting: &Setting<'_>, wanted: usize, mark: 
         found.failure(format!("{error:#}"));
     }
     let (scope, mark, patience) = (scope.clone(), mark.to_owned(), setting.patience());
-    let (left, marked) =
-        tokio::task::spawn_blocking(move || (settle(&scope, &before, patience).0, proc::marked(&mark)))
-            .await
-            .context("the look at what is left ended early")?;
+    let (left, marked) = tokio::task::spawn_blocking(move || {
+        (settle(&scope, &before, patience, Snapshot::differences).0, proc::marked(&mark))
+    })
+    .await
+    .context("the look at what is left ended early")?;
     let took = ordered.elapsed();
     for line in &left {
         found.failure(format!("after the end: {line}"));
