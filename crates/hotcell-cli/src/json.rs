@@ -1,8 +1,7 @@
 //! JSON that is safe to look at: a terminal that shows it cannot be driven by what is in it.
 
+use hotcell::text::drives_terminals;
 use serde::Serialize;
-
-use crate::output::drives_terminals;
 
 const BASE64: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
 

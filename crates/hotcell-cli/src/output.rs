@@ -3,6 +3,8 @@
 use std::fmt::Write as _;
 use std::io::{self, IsTerminal, Write};
 
+use hotcell::text::drives_terminals;
+
 use crate::exit;
 use crate::failure::Failure;
 
@@ -48,13 +50,6 @@ pub(crate) fn printable(text: &str) -> String {
         }
     }
     safe
-}
-
-/// Control characters drive terminals; direction marks make text look like other text.
-pub(crate) fn drives_terminals(character: char) -> bool {
-    character.is_control()
-        || matches!(character,
-            '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{2069}' | '\u{feff}')
 }
 
 enum Style {

@@ -24,10 +24,10 @@ impl fmt::Display for Printable<'_> {
             if index == SHOWN_CHARACTERS {
                 return f.write_str("…");
             }
-            if is_safe_to_show(character) {
-                fmt::Write::write_char(f, character)?;
-            } else {
+            if drives_terminals(character) {
                 write!(f, "{}", character.escape_unicode())?;
+            } else {
+                fmt::Write::write_char(f, character)?;
             }
         }
         Ok(())
@@ -45,9 +45,9 @@ impl fmt::Display for PrintablePath<'_> {
 }
 
 /// Control characters drive terminals; bidirectional and zero-width characters make text look like other text.
-fn is_safe_to_show(character: char) -> bool {
-    !character.is_control()
-        && !matches!(character,
+pub fn drives_terminals(character: char) -> bool {
+    character.is_control()
+        || matches!(character,
             '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{2069}' | '\u{feff}')
 }
 
