@@ -12,6 +12,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     println!("cargo:rerun-if-changed=helper");
     println!("cargo:rerun-if-changed=src/wire/mod.rs");
     println!("cargo:rustc-check-cfg=cfg(hotcell_helper)");
+    println!("cargo:rustc-check-cfg=cfg(fuzzing)");
     if env::var("CARGO_CFG_TARGET_OS")? != "linux" {
         return Ok(());
     }

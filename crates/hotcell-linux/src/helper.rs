@@ -7,7 +7,7 @@ use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 use std::process::{Child, Command, Stdio};
 
 /// The program that `build.rs` compiled from `helper/`.
-static IMAGE: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/hotcell-helper"));
+pub(crate) static IMAGE: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/hotcell-helper"));
 
 /// A memory file with `contents` that nobody can change any more.
 ///

@@ -14,6 +14,8 @@
 
 mod cell;
 pub mod cgroup;
+#[cfg(fuzzing)]
+pub mod fuzzing;
 mod helper;
 pub mod landlock;
 pub mod notify;

@@ -103,14 +103,19 @@ impl Spawner {
     pub fn start(cgroups: Arc<Layout>) -> Result<Self, StartError> {
         let (ours, theirs) = socket::pair().map_err(|source| StartError { step: "make a socket pair", source })?;
         let child = helper::start(theirs).map_err(|source| StartError { step: "run the helper", source })?;
+        Ok(Self::talking_on(ours, cgroups, Some(child)))
+    }
+
+    /// A handle on whoever answers on the other end of `socket`.
+    pub(crate) fn talking_on(socket: OwnedFd, cgroups: Arc<Layout>, process: Option<Child>) -> Self {
         let shared = Shared {
-            socket: ours,
+            socket,
             cgroups,
             next_id: AtomicU32::new(1),
-            process: Mutex::new(Some(child)),
+            process: Mutex::new(process),
             usual_base: Mutex::default(),
         };
-        Ok(Self { shared: Arc::new(shared) })
+        Self { shared: Arc::new(shared) }
     }
 
     /// Tells the spawner what boxes will be like, without waiting for [the answer](Spawner::greeted). Most will have the
