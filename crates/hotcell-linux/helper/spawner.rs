@@ -13,9 +13,12 @@ use crate::record::Inbox;
 use crate::setup::Start;
 use crate::sys::{self, Errno, Fd, PollFd};
 use crate::text::Text;
-use crate::wire::{DESCRIPTORS_MAX, Reader, event, request, stage, tree_flag};
+use crate::wire::{DESCRIPTORS_MAX, Malformed, Reader, event, request, stage, tree_flag};
 
 const SLOTS: usize = 4096;
+/// The namespaces without which there is no box, and those that one may have besides.
+const ALWAYS: u64 = sys::CLONE_NEWNS | sys::CLONE_NEWPID | sys::CLONE_NEWIPC | sys::CLONE_NEWUTS;
+const OPTIONAL: u64 = sys::CLONE_NEWUSER | sys::CLONE_NEWNET;
 /// For how long a box counts as starting, if nothing is heard of it.
 const STARTING_MILLISECONDS: u64 = 5;
 
@@ -239,8 +242,10 @@ impl Spawner {
             sys::prctl(sys::PR_SET_DUMPABLE, 0, 0)?;
         }
         self.user_base = reader.u32()?;
+        // Every slot has a user of its own, from here on.
+        self.user_base.checked_add(SLOTS as u32).ok_or(sys::EINVAL)?;
         self.warm = reader.u32()?;
-        self.default_namespaces = reader.u64()?;
+        self.default_namespaces = read_namespaces(&mut reader)?;
         self.default_ids = (reader.u32()?, reader.u32()?);
         self.default_groups = reader.u8()?;
         let version = reader.u8()?;
@@ -472,7 +477,7 @@ impl Spawner {
         let mut reader = Reader::new(unsafe { &*record });
         reader.u8().map_err(malformed)?;
         reader.u32().map_err(malformed)?;
-        let namespaces = reader.u64().map_err(malformed)?;
+        let namespaces = read_namespaces(&mut reader).map_err(malformed)?;
         let fresh = reader.u8().map_err(malformed)? != 0;
         let ids = (reader.u32().map_err(malformed)?, reader.u32().map_err(malformed)?);
         let groups = reader.u8().map_err(malformed)?;
@@ -549,7 +554,7 @@ impl Spawner {
         // The base, where it is not the usual one, is the init's business.
         reader.bytes().map_err(malformed)?;
         let mut descriptors = [-1; DESCRIPTORS_MAX];
-        descriptors[0] = *inbox.descriptors[..inbox.count].first().ok_or(malformed(crate::wire::Malformed))?;
+        descriptors[0] = *inbox.descriptors[..inbox.count].first().ok_or(malformed(Malformed))?;
         let mut count = 1;
         let sent = self.open_trees(index, reader, &mut descriptors, &mut count).and_then(|()| {
             inbox.forward(self.slots()[index].orders, &mut descriptors, count).map_err(at(stage::HANDOVER))
@@ -579,7 +584,7 @@ impl Spawner {
             } else {
                 Some(self.owner_map(slot, tree.owner).map_err(at(stage::MAP_NAMESPACE))?)
             };
-            let place = descriptors.get_mut(*count).ok_or(malformed(crate::wire::Malformed))?;
+            let place = descriptors.get_mut(*count).ok_or(malformed(Malformed))?;
             *place = tree.open(namespace).map_err(|errno| Failure { stage: stage::TREE, index: number, errno })?;
             *count += 1;
         }
@@ -676,6 +681,13 @@ impl Spawner {
         }
         sys::exit(0)
     }
+}
+
+/// The namespaces of a box. Other flags of `clone3` are no namespaces: with some of them the box would share this process's
+/// memory or descriptors.
+fn read_namespaces(reader: &mut Reader<'_>) -> core::result::Result<u64, Malformed> {
+    let asked = reader.u64()?;
+    if asked & ALWAYS == ALWAYS && asked & !(ALWAYS | OPTIONAL) == 0 { Ok(asked) } else { Err(Malformed) }
 }
 
 /// Copies bytes to memory that stays.

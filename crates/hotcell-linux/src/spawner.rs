@@ -287,3 +287,43 @@ pub(crate) fn describe_stage(code: u8, index: u32, spec: &CellSpec) -> String {
         _ => "hand over the set-up".into(),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::socket::Received;
+
+    const USUAL: Namespaces = Namespaces { user: true, network: true };
+
+    /// What a helper answers to a greeting. `None`: it ends without a word.
+    async fn answer(user_base: u32, namespaces: u64) -> Option<Received> {
+        let (ours, theirs) = socket::pair().unwrap();
+        let mut child = helper::start(theirs).unwrap();
+        let ours = socket::register(ours).unwrap();
+        let hello = Writer::new(request::HELLO).u8(0).u32(user_base).u32(0).u64(namespaces).u32(1000).u32(1000);
+        let hello = hello.u8(0).u8(0).u8(0).text("hotcell-test").bytes(&0_u32.to_le_bytes()).finish();
+        socket::send(ours.as_raw_fd(), &hello, &[]).unwrap();
+        let heard = tokio::time::timeout(std::time::Duration::from_secs(10), socket::receive(&ours)).await;
+        child.kill().unwrap();
+        child.wait().unwrap();
+        heard.unwrap().unwrap()
+    }
+
+    #[tokio::test]
+    async fn a_greeting_is_answered() {
+        assert!(answer(USER_BASE, USUAL.flags()).await.is_some());
+    }
+
+    #[tokio::test]
+    async fn users_that_do_not_fit_are_refused() {
+        assert!(answer(u32::MAX, USUAL.flags()).await.is_none());
+    }
+
+    #[tokio::test]
+    async fn flags_that_are_no_namespaces_are_refused() {
+        for flag in [libc::CLONE_FILES, libc::CLONE_FS, libc::CLONE_VM] {
+            assert!(answer(USER_BASE, USUAL.flags() | flag as u64).await.is_none(), "{flag:#x}");
+        }
+        assert!(answer(USER_BASE, USUAL.flags() & !(libc::CLONE_NEWPID as u64)).await.is_none());
+    }
+}

@@ -67,8 +67,12 @@ pub const CLONE_VM: usize = 0x100;
 pub const CLONE_VFORK: usize = 0x4000;
 pub const CLONE_PIDFD: u64 = 0x1000;
 pub const CLONE_NEWCGROUP: usize = 0x0200_0000;
+pub const CLONE_NEWIPC: u64 = 0x0800_0000;
 pub const CLONE_NEWNET: u64 = 0x4000_0000;
+pub const CLONE_NEWNS: u64 = 0x0002_0000;
+pub const CLONE_NEWPID: u64 = 0x2000_0000;
 pub const CLONE_NEWUSER: u64 = 0x1000_0000;
+pub const CLONE_NEWUTS: u64 = 0x0400_0000;
 pub const CLONE_INTO_CGROUP: u64 = 0x2_0000_0000;
 
 pub const MS_REC: usize = 0x4000;
