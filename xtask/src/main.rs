@@ -9,6 +9,7 @@
 )]
 
 mod bench;
+mod fuzz;
 mod lint;
 mod process;
 mod progress;
@@ -48,6 +49,12 @@ const COMMANDS: &[Command] = &[
         summary: "what a box costs, against plain spawn, the kernel's floor and bubblewrap; \
                   writes docs/bench, or DIR; with --quick a smoke test",
         run: bench::run,
+    },
+    Command {
+        name: "fuzz",
+        usage: "fuzz [--seconds N] [TARGET…]",
+        summary: "every fuzz target, or those named, for 60 s or N each",
+        run: fuzz::run,
     },
     Command {
         name: "soak",
