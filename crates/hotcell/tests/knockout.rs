@@ -120,6 +120,24 @@ async fn without_landlock_the_view_still_holds() {
     assert!(listener.accept().is_err());
 }
 
+/// The place of a process among the host's cgroups is the host's business, whether the box has one of its own or not.
+#[tokio::test]
+async fn with_and_without_cgroups_their_names_are_hidden() {
+    let without = Layers { cgroups: false, ..Layers::ALL };
+    let Some((open, whole)) = pair("with_and_without_cgroups_their_names_are_hidden", without).await else { return };
+    let hosts = fs::read_link("/proc/self/ns/cgroup").unwrap();
+    for engine in [open, whole] {
+        let probe = sh("readlink /proc/self/ns/cgroup; cut -d: -f3 /proc/self/cgroup");
+        let output = stdout(&engine.run(probe).await.unwrap());
+        let mut lines = output.lines();
+        assert!(
+            lines.next().is_some_and(|own| own.starts_with("cgroup:") && own != hosts.to_str().unwrap()),
+            "{output}"
+        );
+        assert!(lines.all(|name| name == "/"), "{output}");
+    }
+}
+
 #[tokio::test]
 async fn without_cgroups_memory_is_only_approximated() {
     let without = Layers { cgroups: false, ..Layers::ALL };
