@@ -1,6 +1,7 @@
 //! The init: pid 1 of a box. Reaps, starts programs, passes signals on and opens files, all from inside the view and
 //! under the same restrictions as what it starts.
 
+use crate::confine;
 use crate::processes;
 use crate::record::Inbox;
 use crate::sys::{self, Errno, Fd, PollFd};
@@ -421,6 +422,9 @@ fn try_launch(work: &Launch) -> (u8, Errno) {
         if let Err(errno) = sys::set_limit(*resource, *soft, *hard) {
             return (spawn_stage::LIMITS, errno);
         }
+    }
+    if let Err(errno) = confine::refuse_openat2() {
+        return (spawn_stage::FILTER, errno);
     }
     (spawn_stage::EXEC, execute(work, search))
 }

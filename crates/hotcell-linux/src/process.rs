@@ -121,6 +121,7 @@ impl LaunchError {
             (spawn_stage::TERMINAL, _) => Self::Prepare { step: "make a terminal", source },
             (spawn_stage::LIMITS, _) => Self::Prepare { step: "set resource limits", source },
             (spawn_stage::SESSION, _) => Self::Prepare { step: "make a session", source },
+            (spawn_stage::FILTER, _) => Self::Prepare { step: "load the command's system call filter", source },
             _ => Self::Prepare { step: "read the order", source },
         }
     }

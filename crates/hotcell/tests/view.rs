@@ -543,7 +543,7 @@ for path in ['kcore', 'kmsg', 'keys', 'key-users', 'timer_list', 'sched_debug', 
     );
 }
 
-/// Makes files with the set-user-ID bit in every way there is, and prints which ways worked.
+/// Makes files with a set-user-ID or set-group-ID bit in every way there is.
 const SET_USER_ID: &str = r"
 import ctypes, os, struct, sys
 libc = ctypes.CDLL(None, use_errno=True)
@@ -552,6 +552,9 @@ def fresh(name, mode=0o755):
     with open(name, 'wb') as file: file.write(b'#!/bin/sh\n')
     os.chmod(name, mode)
     return name.encode()
+def name_it(file, name):
+    # Python's own link() does not follow links.
+    if libc.linkat(-100, b'/proc/self/fd/%d' % file, -100, name, 0x400): raise OSError
 def chmod(): os.chmod(fresh('chmod'), 0o4755)
 def chmod_all(): os.chmod(fresh('chmod_all'), 0o7777)
 def chmod_high_bits():
@@ -586,18 +589,42 @@ def openat2_then_written():
 def unnamed_then_linked():
     file = os.open('.', os.O_TMPFILE | os.O_RDWR, 0o4755)
     os.write(file, b'#!/bin/sh\n')
-    os.link('/proc/self/fd/%d' % file, 'unnamed_then_linked', follow_symlinks=True)
+    name_it(file, b'unnamed_then_linked')
 def made_as_a_node():
     os.mknod('made_as_a_node', 0o104755)
     os.close(os.open('made_as_a_node', os.O_WRONLY | os.O_TRUNC))
     with open('made_as_a_node', 'wb') as file: file.write(b'#!/bin/sh\n')
-for way in [chmod, chmod_all, chmod_high_bits, fchmod, fchmodat, fchmodat2, created_then_written, created_then_mapped,
+def allow_group_by_list(name):
+    entries = [(1, 7), (4, 5), (32, 5)]
+    access = struct.pack('<I', 2) + b''.join(struct.pack('<HHI', kind, rights, 0xffffffff) for kind, rights in entries)
+    os.setxattr(name, 'system.posix_acl_access', access)
+def group_by_list():
+    # The bit outlives the write, as the group may not execute the file; then an access list lets it.
+    file = os.open('group_by_list', os.O_CREAT | os.O_RDWR, 0o2745)
+    os.write(file, b'#!/bin/sh\n')
+    allow_group_by_list('group_by_list')
+def openat2_group_by_list():
+    how = struct.pack('QQQ', os.O_CREAT | os.O_RDWR, 0o2745, 0)
+    file = libc.syscall(437, -100, b'openat2_group_by_list', how, 24)
+    if file < 0: raise OSError
+    os.write(file, b'#!/bin/sh\n')
+    allow_group_by_list('openat2_group_by_list')
+def node_group_by_list():
+    os.mknod('node_group_by_list', 0o102745)
+    with open('node_group_by_list', 'wb') as file: file.write(b'#!/bin/sh\n')
+    allow_group_by_list('node_group_by_list')
+def unnamed_group_by_list():
+    file = os.open('.', os.O_TMPFILE | os.O_RDWR, 0o2745)
+    os.write(file, b'#!/bin/sh\n')
+    allow_group_by_list('/proc/self/fd/%d' % file)
+    name_it(file, b'unnamed_group_by_list')
+for way in [group_by_list, openat2_group_by_list, node_group_by_list, unnamed_group_by_list, chmod, chmod_all, chmod_high_bits, fchmod, fchmodat, fchmodat2, created_then_written, created_then_mapped,
             created_then_spliced, created_then_copied, created_then_allocated, openat2_then_written, unnamed_then_linked, made_as_a_node]:
     try: way()
     except OSError: pass
 ";
 
-/// The files of a directory that have content and the set-user-ID bit.
+/// The files of a directory that have content and a set-ID bit.
 fn set_user_id_files(directory: &Path) -> Vec<String> {
     let entries = fs::read_dir(directory).unwrap().map(Result::unwrap);
     let set = entries.filter(|entry| {
@@ -613,7 +640,9 @@ async fn no_program_that_runs_as_its_owner_can_be_made() {
     let place = Place::new();
     let outside = place.dir("outside");
     python_outside(&format!("import os; os.chdir({outside:?}){SET_USER_ID}"));
-    assert!(set_user_id_files(&outside).len() >= 5, "the probe makes nothing");
+    let made = set_user_id_files(&outside);
+    assert!(made.len() >= 5, "the probe makes nothing");
+    assert_eq!(made.iter().filter(|name| name.ends_with("group_by_list")).count(), 4, "{made:?}");
     let inside = place.dir("inside");
     for user in [BoxUser::HOTCELL, BoxUser::ROOT] {
         let policy = Policy::builder().write(&inside).cwd(&inside).user(user).build().unwrap();

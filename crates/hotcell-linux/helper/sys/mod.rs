@@ -97,6 +97,7 @@ pub const PR_SET_PDEATHSIG: usize = 1;
 pub const PR_SET_DUMPABLE: usize = 4;
 pub const PR_SET_KEEPCAPS: usize = 8;
 pub const PR_SET_NAME: usize = 15;
+pub const PR_GET_SECCOMP: usize = 21;
 pub const PR_CAPBSET_DROP: usize = 24;
 pub const PR_SET_SECUREBITS: usize = 28;
 pub const PR_SET_CHILD_SUBREAPER: usize = 36;

@@ -242,6 +242,8 @@ pub mod spawn_stage {
     pub const SESSION: u8 = 7;
     /// `execve`.
     pub const EXEC: u8 = 8;
+    /// The command's own system call filter.
+    pub const FILTER: u8 = 9;
 }
 
 /// A record that cannot be decoded: it ended early, or a string has no NUL at its end or one in its middle.

@@ -4,7 +4,7 @@
 //! permissions. The filter only keeps the box from making things that mean something outside of it:
 //! device nodes, overlay whiteouts and set-user-ID programs.
 
-use super::super::condition::Argument::{self, Fifth, Second, Third};
+use super::super::condition::Argument::{self, Fifth, Fourth, Second, Third};
 use super::super::condition::{Condition, int_bits};
 use super::{Action, Group, call, shared, x86_64_only};
 
@@ -16,8 +16,9 @@ const FILE_TYPE: u32 = 0o170_000;
 const ORDINARY_TYPES: &[u32] = &[0, 0o010_000, 0o100_000, 0o140_000];
 
 /// `S_ISUID` and `S_ISGID`. On a directory the latter is a way to share a tree, but the filter cannot tell directories
-/// from files, and a program with it is as bad as with the former. A file can still be created with either bit, but then
-/// it is empty, and the kernel takes the bits away at the first write.
+/// from files, and a program with it is as bad as with the former. Creating a file with one of them is refused too: the
+/// kernel takes them away at the first write, but leaves the set-group-ID bit of a file that its group may not execute,
+/// and an access list can let the group execute it afterwards.
 const SET_ID: u32 = 0o6000;
 
 /// `RENAME_WHITEOUT`, which leaves a character device 0/0 behind.
@@ -28,21 +29,46 @@ const fn sets_id(mode: Argument) -> Condition {
     int_bits(mode, SET_ID, &[0o2000, 0o4000, 0o6000])
 }
 
+/// `O_CREAT`, and the bit of `O_TMPFILE` that is its own: without them the kernel ignores the mode.
+const CREATES: u32 = 0o100 | 0o20_000_000;
+
+const fn creates(flags: Argument) -> Condition {
+    int_bits(flags, CREATES, &[0o100, 0o20_000_000, CREATES])
+}
+
 const WHY_NO_SET_ID: &str = "a set-user-ID or set-group-ID program made in a shared directory would run with its owner's rights \
                                   outside of the box; all other mode bits are ordinary work";
 
 pub(super) const GROUPS: &[Group] = &[
     Group {
-        why: "opening and closing is what programs do; the view decides what there is to open",
+        why: "opening is what programs do, and the view decides what there is to open; a new file with a set-ID bit \
+              could be made a program that runs with its owner's rights outside of the box",
+        // open(path, int flags, umode_t mode)
+        action: Action::AllowUnless(Condition::All(&[creates(Second), sets_id(Third)])),
+        calls: &[x86_64_only("open", 2)],
+    },
+    Group {
+        why: "as open, relative to a directory",
+        // openat(dirfd, path, int flags, umode_t mode)
+        action: Action::AllowUnless(Condition::All(&[creates(Third), sets_id(Fourth)])),
+        calls: &[call("openat", 257, 56)],
+    },
+    Group {
+        why: WHY_NO_SET_ID,
+        // creat(path, umode_t mode)
+        action: Action::AllowUnless(sets_id(Second)),
+        calls: &[x86_64_only("creat", 85)],
+    },
+    Group {
+        why: "the init opens files with it for the host; its mode lies in memory, so every command has a filter of its own on \
+              top that says the kernel does not know it",
         action: Action::Allow,
-        calls: &[
-            x86_64_only("open", 2),
-            x86_64_only("creat", 85),
-            call("openat", 257, 56),
-            shared("openat2", 437),
-            call("close", 3, 57),
-            shared("close_range", 436),
-        ],
+        calls: &[shared("openat2", 437)],
+    },
+    Group {
+        why: "closes what the box has open",
+        action: Action::Allow,
+        calls: &[call("close", 3, 57), shared("close_range", 436)],
     },
     Group {
         why: "moves bytes between memory and descriptors that the box already holds",
@@ -147,15 +173,22 @@ pub(super) const GROUPS: &[Group] = &[
         calls: &[call("fchmodat", 268, 53), shared("fchmodat2", 452)],
     },
     Group {
-        why: "makes FIFOs, sockets and regular files; a device node would be a door to a driver",
+        why: "makes FIFOs, sockets and regular files; a device node would be a door to a driver, and a set-ID bit is refused \
+              as in open",
         // mknod(path, umode_t mode, dev)
-        action: Action::AllowIf(int_bits(Second, FILE_TYPE, ORDINARY_TYPES)),
+        action: Action::AllowIf(Condition::All(&[
+            int_bits(Second, FILE_TYPE, ORDINARY_TYPES),
+            Condition::Not(&sets_id(Second)),
+        ])),
         calls: &[x86_64_only("mknod", 133)],
     },
     Group {
         why: "as mknod, relative to a directory",
         // mknodat(dirfd, path, umode_t mode, dev)
-        action: Action::AllowIf(int_bits(Third, FILE_TYPE, ORDINARY_TYPES)),
+        action: Action::AllowIf(Condition::All(&[
+            int_bits(Third, FILE_TYPE, ORDINARY_TYPES),
+            Condition::Not(&sets_id(Third)),
+        ])),
         calls: &[call("mknodat", 259, 33)],
     },
     Group {
