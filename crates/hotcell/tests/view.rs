@@ -285,6 +285,39 @@ async fn a_link_is_no_way_around_a_denial() {
 }
 
 #[tokio::test]
+async fn a_rule_whose_path_became_a_link_is_refused() {
+    let Some(engine) = engine("a_rule_whose_path_became_a_link_is_refused").await else { return };
+    let place = Place::new();
+    let (tree, below) = (place.dir("work/tree"), place.dir("work/tree/below"));
+    place.file("elsewhere/below/secret", "CANARY");
+    let rules = [
+        Policy::builder().read(&tree),
+        Policy::builder().write(&tree),
+        Policy::builder().overlay(&tree),
+        Policy::builder().read(&below),
+        Policy::builder().read(below.join("secret")),
+    ];
+    let policies = rules.map(|rules| rules.build().unwrap());
+    // What a box that may write `work` does between two runs.
+    fs::remove_dir_all(&tree).unwrap();
+    symlink(place.join("elsewhere"), &tree).unwrap();
+    for policy in &policies {
+        match engine.create(policy).await {
+            Err(EngineError::Create(error @ CreateError::Path { .. })) => {
+                let text = error.to_string();
+                assert!(text.contains("link") && text.contains("elsewhere"), "{text}");
+            }
+            Err(other) => panic!("{other}"),
+            Ok(_) => panic!("a box was made where a link led: {:?}", policy.filesystem.rules),
+        }
+    }
+    // The real path is fine.
+    let policy = Policy::builder().read(place.join("elsewhere")).build().unwrap();
+    let probe = format!("cat {}/elsewhere/below/secret", place.path().display());
+    assert_eq!(stdout(&engine.run_with(&policy, sh(&probe)).await.unwrap()), "CANARY");
+}
+
+#[tokio::test]
 async fn the_most_specific_rule_wins() {
     let Some(engine) = engine("the_most_specific_rule_wins").await else { return };
     let place = Place::new();

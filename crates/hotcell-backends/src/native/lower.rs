@@ -11,11 +11,13 @@ use std::sync::OnceLock;
 use hotcell_core::backend::CreateError;
 use hotcell_core::plan::Plan;
 use hotcell_core::policy::{Access, Limits, NetworkMode, PathRule, Policy};
+use hotcell_core::text::PrintablePath;
 use hotcell_linux::landlock::{self, Abi, Rules};
 use hotcell_linux::seccomp::{self, Arch, FilterOptions, Network};
 use hotcell_linux::{CellSpec, Cover, Namespaces, Owner, Tree, TreeOptions};
 
-use rustix::fs::{Mode, OFlags};
+use rustix::fs::{Mode, OFlags, ResolveFlags};
+use rustix::io::Errno;
 
 use super::probe::Machine;
 use super::{limits, protect, view};
@@ -151,8 +153,14 @@ impl Lowering<'_> {
         let missing = |error: std::io::Error| {
             bad_path(&rule.path, &error.to_string(), "name a path that exists, or leave the rule out")
         };
-        let source = fs::canonicalize(&rule.path).map_err(missing)?;
-        let metadata = fs::metadata(&source).map_err(missing)?;
+        let metadata = look_at(&rule.path).map_err(|error| match fs::canonicalize(&rule.path) {
+            Ok(leads_to) if is_link(&error) => {
+                let reason = format!("a link leads from it to `{}`", PrintablePath(&leads_to));
+                bad_path(&rule.path, &reason, "name the real path: whoever can change a link decides what is shown")
+            }
+            _ => missing(error),
+        })?;
+        let source = rule.path.clone();
         if !metadata.is_dir() && !metadata.is_file() {
             return Err(bad_path(
                 &rule.path,
@@ -322,6 +330,18 @@ fn filter(arch: Arch, options: FilterOptions) -> &'static seccomp::Program {
 /// Where a path really is; of one that does not exist, where it would be.
 fn real_path(path: &Path) -> Option<PathBuf> {
     fs::canonicalize(path).ok().or_else(|| Some(fs::canonicalize(path.parent()?).ok()?.join(path.file_name()?)))
+}
+
+/// What is at a path that has no link in it. Names are checked when a policy is made and used when a box is; meanwhile
+/// the code in another box may have put a link there.
+fn look_at(path: &Path) -> std::io::Result<fs::Metadata> {
+    let flags = OFlags::PATH | OFlags::CLOEXEC;
+    let opened = rustix::fs::openat2(rustix::fs::CWD, path, flags, Mode::empty(), ResolveFlags::NO_SYMLINKS)?;
+    fs::File::from(opened).metadata()
+}
+
+fn is_link(error: &std::io::Error) -> bool {
+    error.raw_os_error() == Some(Errno::LOOP.raw_os_error())
 }
 
 /// Opens the directory that was looked at, and no other that has taken its place since.
