@@ -10,8 +10,9 @@
     reason = "tests assert by panicking and print what they skip"
 )]
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
+use std::ops::RangeInclusive;
 use std::path::PathBuf;
 
 use hotcell_linux::seccomp::evaluate::{SeccompData, Verdict, check, evaluate};
@@ -201,12 +202,16 @@ fn program(arch: Arch, network: Network) -> Program {
 }
 
 fn says(program: &Program, arch: Arch, number: u32, args: [u64; 6]) -> &'static str {
-    match evaluate(program, &SeccompData::new(arch, number, args)) {
+    answer(program, &SeccompData::new(arch, number, args))
+}
+
+fn answer(program: &Program, data: &SeccompData) -> &'static str {
+    match evaluate(program, data) {
         Ok(Verdict::Allow) => "allow",
         Ok(Verdict::Errno(1)) => "EPERM",
         Ok(Verdict::Errno(38)) => "ENOSYS",
         Ok(Verdict::KillProcess) => "kill",
-        other => panic!("number {number}: {other:?}"),
+        other => panic!("{data:x?}: {other:?}"),
     }
 }
 
@@ -235,10 +240,54 @@ fn render(arch: Arch) -> String {
             _ => line(number, rule.name, [0; 6], ""),
         }
     }
-    for number in [0x4000_0000, 0x4000_003b, 0x4000_0258, u32::MAX] {
-        line(number, "(x32 range)", [0; 6], "");
+    let beyond = [(0x7fff_ff00..=0x8000_0100), (0xffff_ff00..=u32::MAX)];
+    for (what, audit, ranges) in [
+        ("x32", arch.audit_value(), &[X32][..]),
+        ("beyond all numbers", arch.audit_value(), &beyond),
+        ("i386", 0x4000_0003, &[0..=600, X32]),
+        ("32-bit ARM", 0x4000_0028, &[0..=600, X32]),
+        ("64-bit, of the other architecture", other(arch).audit_value(), &[0..=600, X32]),
+    ] {
+        for range in ranges {
+            for run in runs(arch, &[&private, &host], audit, range.clone()) {
+                writeln!(text, "{run} ({what})").unwrap();
+            }
+        }
     }
     text
+}
+
+/// The numbers of the x32 ABI, up to what would be 600 without its bit.
+const X32: RangeInclusive<u32> = 0x4000_0000..=0x4000_0258;
+
+fn other(arch: Arch) -> Arch {
+    if arch == Arch::X86_64 { Arch::Aarch64 } else { Arch::X86_64 }
+}
+
+/// The verdicts on calls that say they are of the ABI `audit`, whatever their arguments: one line for all in a row that
+/// share theirs.
+fn runs(arch: Arch, programs: &[&Program], audit: u32, numbers: RangeInclusive<u32>) -> Vec<String> {
+    let cases = cases();
+    let mut runs: Vec<(u32, u32, BTreeSet<&str>)> = Vec::new();
+    for nr in numbers {
+        // What the number would mean without the bit of x32.
+        let own = rule(arch, nr & !X32.start()).and_then(|rule| cases.get(rule.name));
+        let arguments = own.into_iter().flatten().map(|(_, args)| *args).chain([[0; 6], [u64::MAX; 6]]);
+        let verdicts: BTreeSet<&str> = arguments
+            .flat_map(|args| {
+                let data = SeccompData { arch: audit, ..SeccompData::new(arch, nr, args) };
+                programs.iter().map(move |program| answer(program, &data))
+            })
+            .collect();
+        match runs.last_mut() {
+            Some((_, last, same)) if *same == verdicts => *last = nr,
+            _ => runs.push((nr, nr, verdicts)),
+        }
+    }
+    let line = |(first, last, verdicts): (u32, u32, BTreeSet<&str>)| {
+        format!("{first:#x}..={last:#x} {}", verdicts.into_iter().collect::<Vec<_>>().join(" or "))
+    };
+    runs.into_iter().map(line).collect()
 }
 
 fn compare(arch: Arch, file: &str) {
