@@ -8,6 +8,8 @@ use hotcell_core::capability::{Capability, Control};
 /// Which layers boxes are made with.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Layers {
+    /// The view: without it the box sees the host's directories, and may write what its user may write.
+    pub view: bool,
     /// Landlock: files, and scopes for signals and abstract sockets.
     pub landlock: bool,
     /// The system call filter.
@@ -25,6 +27,7 @@ pub struct Layers {
 impl Layers {
     /// All of them.
     pub const ALL: Self = Self {
+        view: true,
         landlock: true,
         seccomp: true,
         cgroups: true,
@@ -36,6 +39,7 @@ impl Layers {
     /// What a control comes down to without the layer that holds it, if that is switched off.
     pub(super) fn without(self, control: Control) -> Option<Capability> {
         let off = match control {
+            Control::FilesystemView | Control::ReadOnly | Control::Disk => !self.view,
             Control::Syscalls => !self.seccomp,
             Control::Network => !self.network_namespace,
             Control::Privileges => !self.privileges,

@@ -75,6 +75,9 @@ pub(super) fn lower(plan: &Plan, machine: &Machine, not_mapped: &BTreeSet<PathBu
     let mut rules = Rules::new(machine.findings.landlock, false);
     let mut spec = base(namespaces, user, machine.findings.privileged, disk, &mut rules);
     limits::cgroup(&mut spec, &policy.limits, &machine.cgroups)?;
+    if !machine.layers.view {
+        view::show_host(&mut spec);
+    }
 
     let mut lowering = Lowering {
         policy,

@@ -97,6 +97,24 @@ pub(super) fn base(spec: &mut CellSpec, rules: &mut Rules, uid: u32, open_networ
     spec.directory(Path::new("/root"), 0o755);
 }
 
+/// For boxes without the layer that the view is: the host's own directories, writable, over what the base has made. The
+/// home of the box's user and the file systems of the kernel stay as they are, since nothing would run without them.
+pub(super) fn show_host(spec: &mut CellSpec) {
+    let options = TreeOptions { read_only: false, devices: true, no_exec: false, id_mapped: false, own_place: false };
+    for entry in fs::read_dir("/").into_iter().flatten().flatten() {
+        let path = entry.path();
+        let kept = ["/home", "/proc", "/sys", "/dev"].iter().any(|kept| path == Path::new(kept));
+        let directory = entry.file_type().is_ok_and(|kind| kind.is_dir());
+        if kept || !directory {
+            continue;
+        }
+        if let Ok(tree) = Tree::pin(&path, options) {
+            spec.directory(&path, 0o755);
+            spec.attach(tree, &path);
+        }
+    }
+}
+
 /// What of [`PROC_MASKED`] this kernel has, and whether it is a directory. That does not change while it runs.
 fn masked_in_proc() -> &'static [(PathBuf, bool)] {
     static MASKED: OnceLock<Vec<(PathBuf, bool)>> = OnceLock::new();
