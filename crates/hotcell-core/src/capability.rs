@@ -20,6 +20,8 @@ pub enum Control {
     FilesystemView,
     /// What is readable cannot be written.
     ReadOnly,
+    /// Sockets and pipes of the host's in trees that can only be read cannot be talked to.
+    Sockets,
     /// Writes to an overlay tree stay apart until they are committed.
     Overlay,
     /// Denied paths inside a visible tree are out of reach.
@@ -67,6 +69,7 @@ impl Control {
     pub const ALL: &'static [Self] = &[
         Self::FilesystemView,
         Self::ReadOnly,
+        Self::Sockets,
         Self::Overlay,
         Self::DenyPaths,
         Self::ProtectedPaths,
@@ -94,6 +97,7 @@ impl Control {
         match self {
             Self::FilesystemView => "filesystem-view",
             Self::ReadOnly => "read-only",
+            Self::Sockets => "sockets",
             Self::Overlay => "overlay",
             Self::DenyPaths => "deny-paths",
             Self::ProtectedPaths => "protected-paths",

@@ -14,6 +14,7 @@ fn full() -> Capabilities {
     let enforced = [
         (Control::FilesystemView, "mount namespace and Landlock"),
         (Control::ReadOnly, "read-only binds and Landlock"),
+        (Control::Sockets, "id-mapped mounts"),
         (Control::Overlay, "overlayfs"),
         (Control::DenyPaths, "mount namespace"),
         (Control::ProtectedPaths, "read-only binds"),

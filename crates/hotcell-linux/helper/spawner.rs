@@ -63,6 +63,9 @@ struct OwnerMap {
     owner: Ids,
 }
 
+/// A group that no file belongs to: a tree whose map knows no other has no group that the kernel could write back.
+const NOBODYS_GROUP: u32 = u32::MAX - 1;
+
 /// User and group inside the box.
 type Ids = (u32, u32);
 
@@ -83,7 +86,7 @@ struct Spawner {
     /// Read by every init; its write end is only here, so it ends when the spawner does.
     lifeline: Fd,
     slots: *mut Slot,
-    /// One for each slot.
+    /// Two for each slot: without and with the group of the owner.
     owner_maps: *mut OwnerMap,
     /// How many of them have ever been used; the rest is memory that nobody has touched.
     used: usize,
@@ -132,7 +135,7 @@ fn start(engine: Fd) -> sys::Result<Spawner> {
         children,
         lifeline,
         slots: sys::map(None, SLOTS * size_of::<Slot>())?.cast(),
-        owner_maps: sys::map(None, SLOTS * size_of::<OwnerMap>())?.cast(),
+        owner_maps: sys::map(None, 2 * SLOTS * size_of::<OwnerMap>())?.cast(),
         used: 0,
         cgroups: Cgroups::none(),
         placeholders: Placeholders::new()?,
@@ -268,7 +271,7 @@ impl Spawner {
         sys::send(self.engine, answer.as_bytes(), &[])?;
         if self.privileged && errno == 0 {
             // Most trees that a box sees are the caller's own.
-            let _ = self.owner_map(0, (sys::getuid(), sys::getgid()));
+            let _ = self.owner_map(0, (sys::getuid(), sys::getgid()), false);
         }
         Ok(())
     }
@@ -582,7 +585,8 @@ impl Spawner {
             let namespace = if tree.flags & tree_flag::ID_MAPPED == 0 {
                 None
             } else {
-                Some(self.owner_map(slot, tree.owner).map_err(at(stage::MAP_NAMESPACE))?)
+                let group = tree.flags & tree_flag::NO_GROUP == 0;
+                Some(self.owner_map(slot, tree.owner, group).map_err(at(stage::MAP_NAMESPACE))?)
             };
             let place = descriptors.get_mut(*count).ok_or(malformed(Malformed))?;
             *place = tree.open(namespace).map_err(|errno| Failure { stage: stage::TREE, index: number, errno })?;
@@ -592,9 +596,11 @@ impl Spawner {
     }
 
     /// The namespace through which trees of `owner` are shown to boxes in this slot.
-    fn owner_map(&self, slot: usize, owner: Ids) -> sys::Result<Fd> {
-        // SAFETY: a mapping of SLOTS entries, of which `slot` is one; nothing else refers to it meanwhile.
-        let map = unsafe { &mut *self.owner_maps.add(slot) };
+    fn owner_map(&self, slot: usize, owner: Ids, group: bool) -> sys::Result<Fd> {
+        let (uid, gid) = owner;
+        let owner = (uid, if group { gid } else { NOBODYS_GROUP });
+        // SAFETY: a mapping of two entries for each of SLOTS, of which `slot` is one; nothing else refers to it meanwhile.
+        let map = unsafe { &mut *self.owner_maps.add(2 * slot + usize::from(group)) };
         if map.namespace > 0 {
             if map.owner == owner {
                 return Ok(map.namespace);

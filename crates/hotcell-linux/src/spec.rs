@@ -51,6 +51,8 @@ pub struct TreeOptions {
     pub no_exec: bool,
     /// The owner of the tree is shown as the box's user.
     pub id_mapped: bool,
+    /// With `id_mapped`, for trees that are only read: sockets and pipes in it cannot be talked to.
+    pub no_sockets: bool,
     /// It is shown at a place that earlier steps made in the root, not at one inside another tree.
     pub own_place: bool,
 }
@@ -69,6 +71,9 @@ impl TreeOptions {
         }
         if self.id_mapped {
             flags |= tree_flag::ID_MAPPED;
+        }
+        if self.no_sockets {
+            flags |= tree_flag::NO_GROUP;
         }
         if self.own_place {
             flags |= tree_flag::OWN_PLACE;

@@ -48,6 +48,11 @@ pub(super) struct Lowered {
 }
 
 impl Lowered {
+    /// Whether a tree that is only read is shown as it is on the host, with sockets that can be talked to.
+    pub(super) fn shows_sockets(&self, not_mapped: &BTreeSet<PathBuf>) -> bool {
+        self.readable.intersection(not_mapped).next().is_some()
+    }
+
     /// Whether a tree may be shown without mapping its owner.
     pub(super) fn may_show_unmapped(&self, tree: &Path) -> bool {
         self.readable.contains(tree)
@@ -186,6 +191,7 @@ impl Lowering<'_> {
             devices: false,
             no_exec: false,
             id_mapped,
+            no_sockets: rule.access == Access::Read,
             own_place: false,
         };
         let tree = Tree::from_metadata(&source, &metadata, options);
@@ -272,8 +278,14 @@ impl Lowering<'_> {
                 if above == Access::Deny && !view::shows(path) {
                     self.lowered.spec.directory(path, 0o111);
                 }
-                let options =
-                    TreeOptions { read_only: true, devices: false, no_exec: true, id_mapped: false, own_place: false };
+                let options = TreeOptions {
+                    read_only: true,
+                    devices: false,
+                    no_exec: true,
+                    id_mapped: false,
+                    no_sockets: false,
+                    own_place: false,
+                };
                 self.lowered.spec.bind(&cover, path, options);
                 Ok(())
             }

@@ -25,7 +25,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use async_trait::async_trait;
 use hotcell_core::backend::{CreateError, Sandbox, SandboxBackend, SandboxId};
-use hotcell_core::capability::Capabilities;
+use hotcell_core::capability::{Capabilities, Control};
 use hotcell_core::plan::Plan;
 use hotcell_core::runtime::{Isolation, RuntimeKind};
 use hotcell_linux::cgroup::Layout;
@@ -172,6 +172,12 @@ impl SandboxBackend for NativeBackend {
             match self.spawner.create(&lowered.spec).await {
                 Ok(cell) => {
                     let id = self.next_id()?;
+                    let mut plan = plan.clone();
+                    if lowered.shows_sockets(&not_mapped) {
+                        // Nobody asked for it in so many words, so the report is where it is said.
+                        let sockets = plan.enforcement.iter_mut().filter(|entry| entry.control == Control::Sockets);
+                        sockets.for_each(|entry| entry.actual = probe::sockets_by_permissions());
+                    }
                     let sandbox = NativeSandbox::new(id, cell, plan, lowered.overlays, &self.machine);
                     return match sandbox {
                         Ok(sandbox) => Ok(Box::new(sandbox)),

@@ -87,6 +87,7 @@ fn capability(machine: &Machine, control: Control) -> Capability {
         Control::FilesystemView | Control::ReadOnly => {
             Capability::enforced(with_landlock(machine, "a mount namespace"))
         }
+        Control::Sockets => sockets(machine),
         Control::DenyPaths | Control::ProtectedPaths => {
             Capability::enforced("mounts over them, until a program of the host's replaces them")
         }
@@ -127,6 +128,7 @@ fn needs_namespaces(control: Control) -> bool {
         control,
         Control::FilesystemView
             | Control::ReadOnly
+            | Control::Sockets
             | Control::Overlay
             | Control::DenyPaths
             | Control::ProtectedPaths
@@ -144,6 +146,21 @@ fn with_landlock(machine: &Machine, mechanism: &str) -> String {
         0 => mechanism.to_owned(),
         version => format!("{mechanism} and Landlock version {version}"),
     }
+}
+
+fn sockets(machine: &Machine) -> Capability {
+    if machine.findings.privileged && machine.uses_user_namespace() && machine.findings.at_least(5, 12) {
+        return Capability::enforced("id-mapped mounts without the group of the tree");
+    }
+    sockets_by_permissions()
+}
+
+/// What is left where a tree is shown with the owners that it has on the host.
+pub(super) fn sockets_by_permissions() -> Capability {
+    Capability::approximated(
+        "the permissions of the sockets",
+        "the box can talk to those that the user behind it can; an overlay in place of a read rule shuts them off",
+    )
 }
 
 fn overlay(machine: &Machine) -> Capability {

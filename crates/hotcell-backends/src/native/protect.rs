@@ -23,8 +23,14 @@ const DIRECTORIES: &[&str] =
 /// Says where the rest of a repository is; git accepts no empty one, and "here" is where it looks without.
 const COMMON_DIRECTORY: &str = ".git/commondir";
 
-const READ_ONLY: TreeOptions =
-    TreeOptions { read_only: true, devices: false, no_exec: false, id_mapped: false, own_place: false };
+const READ_ONLY: TreeOptions = TreeOptions {
+    read_only: true,
+    devices: false,
+    no_exec: false,
+    id_mapped: false,
+    no_sockets: false,
+    own_place: false,
+};
 
 /// Adds the steps that protect every protected path of the directly writable trees.
 pub(super) fn add(spec: &mut CellSpec, policy: &FilesystemPolicy) -> Result<(), CreateError> {

@@ -109,7 +109,7 @@ impl NativeSandbox {
     pub(super) fn new(
         id: SandboxId,
         mut cell: Cell,
-        plan: &Plan,
+        plan: Plan,
         overlays: Vec<LoweredOverlay>,
         machine: &Machine,
     ) -> io::Result<Self> {
@@ -117,7 +117,7 @@ impl NativeSandbox {
         let listener = cell.take_listener().and_then(|listener| listen(listener, Arc::clone(&refused)));
         let running = Arc::new(AtomicUsize::new(0));
         let cell = Arc::new(cell);
-        let workspace = workspace(&cell, plan, overlays, machine, &running)?;
+        let workspace = workspace(&cell, &plan, overlays, machine, &running)?;
         Ok(Self {
             id,
             files: NativeFiles::new(Arc::clone(&cell)),
@@ -125,8 +125,8 @@ impl NativeSandbox {
             resources: limits::resources(&plan.policy.limits, machine),
             shared: Arc::new(Shared {
                 cell,
-                plan: plan.clone(),
                 report: plan.report(),
+                plan,
                 running,
                 refused,
                 is_fresh: AtomicBool::new(true),

@@ -55,8 +55,14 @@ const PROC_MASKED: &[&str] = &[
 /// Private places that can be written; all share the room of the root tmpfs.
 const PRIVATE: &[(&str, u32)] = &[("/tmp", 0o1777), (HOME, 0o700), ("/dev/shm", 0o1777), ("/var/tmp", 0o1777)];
 
-const READ_ONLY: TreeOptions =
-    TreeOptions { read_only: true, devices: false, no_exec: false, id_mapped: false, own_place: true };
+const READ_ONLY: TreeOptions = TreeOptions {
+    read_only: true,
+    devices: false,
+    no_exec: false,
+    id_mapped: false,
+    no_sockets: false,
+    own_place: true,
+};
 
 /// How the user of a box is called in it.
 pub(super) fn user_name(uid: u32) -> &'static str {
@@ -100,7 +106,14 @@ pub(super) fn base(spec: &mut CellSpec, rules: &mut Rules, uid: u32, open_networ
 /// For boxes without the layer that the view is: the host's own directories, writable, over what the base has made. The
 /// home of the box's user and the file systems of the kernel stay as they are, since nothing would run without them.
 pub(super) fn show_host(spec: &mut CellSpec) {
-    let options = TreeOptions { read_only: false, devices: true, no_exec: false, id_mapped: false, own_place: false };
+    let options = TreeOptions {
+        read_only: false,
+        devices: true,
+        no_exec: false,
+        id_mapped: false,
+        no_sockets: false,
+        own_place: false,
+    };
     for entry in fs::read_dir("/").into_iter().flatten().flatten() {
         let path = entry.path();
         let kept = ["/home", "/proc", "/sys", "/dev"].iter().any(|kept| path == Path::new(kept));
@@ -177,7 +190,14 @@ fn etc_entry(spec: &mut CellSpec, path: &Path) {
 }
 
 fn devices(spec: &mut CellSpec) {
-    let options = TreeOptions { read_only: false, devices: true, no_exec: true, id_mapped: false, own_place: true };
+    let options = TreeOptions {
+        read_only: false,
+        devices: true,
+        no_exec: true,
+        id_mapped: false,
+        no_sockets: false,
+        own_place: true,
+    };
     spec.directory(Path::new("/dev"), 0o755);
     for name in DEVICES {
         let path = PathBuf::from("/dev").join(name);

@@ -26,6 +26,7 @@ fn the_default_plan() {
 control | requested
 filesystem-view | 1 host path
 read-only | system directories, @
+sockets | none of the host's in trees that are only read
 network | no network
 environment | 6 passed, 0 set, the rest scrubbed
 syscalls | dangerous system calls refused

@@ -13,7 +13,7 @@ pub(super) struct Asked {
     pub(super) control: Control,
     /// For people.
     pub(super) requested: String,
-    /// Everything but a default limit counts as asked for: it is what makes the box a box.
+    /// Everything but a default limit, and sockets, counts as asked for: it is what makes the box a box.
     pub(super) explicit: bool,
     pub(super) origin: Option<Origin>,
 }
@@ -58,6 +58,15 @@ fn filesystem(policy: &Policy) -> Vec<Asked> {
         ),
         Asked::always(Control::ReadOnly, with_paths("system directories", policy, Access::Read)),
     ];
+    if files.rules.iter().any(|rule| rule.access == Access::Read) {
+        // Not every kernel can hold it for everybody, and few trees have sockets: the report says what is held.
+        asked.push(Asked {
+            control: Control::Sockets,
+            requested: "none of the host's in trees that are only read".to_owned(),
+            explicit: false,
+            origin: None,
+        });
+    }
     for (control, access) in [(Control::Overlay, Access::Overlay), (Control::DenyPaths, Access::Deny)] {
         if let Some(first) = files.rules.iter().find(|rule| rule.access == access) {
             asked.push(Asked {

@@ -192,6 +192,9 @@ pub mod tree_flag {
     pub const ID_MAPPED: u32 = 16;
     /// The place was made in the root by our own steps.
     pub const OWN_PLACE: u32 = 32;
+    /// With [`ID_MAPPED`]: show the group of the tree as nobody's. The kernel then refuses everything that it would have to
+    /// write, and counts connecting to a socket among it, which a read-only mount does not.
+    pub const NO_GROUP: u32 = 64;
 }
 
 /// What [`step::MASK`] covers with.
