@@ -1,6 +1,7 @@
-//! Compiles the helper (`helper/`) with the compiler that compiles this crate, so that the library can carry it.
+//! Compiles the helper (`helper/`) and the intruder (`intruder/`) with the compiler that compiles this crate, so that
+//! the library can carry them.
 //!
-//! The helper is `no_std` and links nothing, so it needs no target of its own: the `core` of the target is enough.
+//! Both are `no_std` and link nothing, so they need no target of their own: the `core` of the target is enough.
 
 use std::env;
 use std::error::Error;
@@ -10,6 +11,7 @@ use std::process::Command;
 
 fn main() -> Result<(), Box<dyn Error>> {
     println!("cargo:rerun-if-changed=helper");
+    println!("cargo:rerun-if-changed=intruder");
     println!("cargo:rerun-if-changed=src/wire/mod.rs");
     println!("cargo:rustc-check-cfg=cfg(hotcell_helper)");
     println!("cargo:rustc-check-cfg=cfg(fuzzing)");
@@ -17,7 +19,14 @@ fn main() -> Result<(), Box<dyn Error>> {
         return Ok(());
     }
     let target = env::var("TARGET")?;
-    let output = PathBuf::from(env::var_os("OUT_DIR").ok_or("OUT_DIR is not set")?).join("hotcell-helper");
+    for program in ["helper", "intruder"] {
+        build(program, &target)?;
+    }
+    Ok(())
+}
+
+fn build(program: &str, target: &str) -> Result<(), Box<dyn Error>> {
+    let output = PathBuf::from(env::var_os("OUT_DIR").ok_or("OUT_DIR is not set")?).join(format!("hotcell-{program}"));
     let same_machine = target == env::var("HOST")?;
     // rust-lld comes with rustup's toolchains and links for every target; a distribution's toolchain may lack it, and
     // then the C compiler that Rust needs anyway links for this machine.
@@ -27,12 +36,12 @@ fn main() -> Result<(), Box<dyn Error>> {
     }
     let mut failures = String::new();
     for link in attempts {
-        match compile(&target, &output, &link) {
+        match compile(program, target, &output, &link) {
             Ok(()) => return Ok(()),
             Err(failure) => failures.push_str(&format!("\n{failure}")),
         }
     }
-    Err(format!("the helper of the native box could not be built for {target}:{failures}").into())
+    Err(format!("the {program} could not be built for {target}:{failures}").into())
 }
 
 fn linked_by_rust_lld() -> Vec<OsString> {
@@ -43,10 +52,11 @@ fn linked_by_cc() -> Vec<OsString> {
     ["-Clink-arg=-nostartfiles", "-Clink-arg=-nostdlib", "-Clink-arg=-static"].map(OsString::from).to_vec()
 }
 
-fn compile(target: &str, output: &Path, link: &[OsString]) -> Result<(), Box<dyn Error>> {
+fn compile(program: &str, target: &str, output: &Path, link: &[OsString]) -> Result<(), Box<dyn Error>> {
     let compiler = env::var_os("RUSTC").ok_or("RUSTC is not set")?;
     let result = Command::new(compiler)
-        .args(["--edition=2024", "--crate-type=bin", "--crate-name=hotcell_helper", "--cfg=hotcell_helper"])
+        .args(["--edition=2024", "--crate-type=bin", "--cfg=hotcell_helper"])
+        .arg(format!("--crate-name=hotcell_{program}"))
         // `panic` cannot unwind without std; overflow checks stay on because numbers come from outside.
         .args([
             "-Cpanic=abort",
@@ -60,7 +70,7 @@ fn compile(target: &str, output: &Path, link: &[OsString]) -> Result<(), Box<dyn
         .args(link)
         .arg("-o")
         .arg(output)
-        .arg("helper/main.rs")
+        .arg(format!("{program}/main.rs"))
         .output()?;
     if result.status.success() {
         return Ok(());

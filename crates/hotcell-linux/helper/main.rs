@@ -29,7 +29,7 @@ mod wire;
 const ENGINE: sys::Fd = 0;
 
 /// Called by the architecture's `_start`.
-extern "C" fn start() -> ! {
+extern "C" fn start(_arguments: *const usize) -> ! {
     spawner::run(ENGINE)
 }
 

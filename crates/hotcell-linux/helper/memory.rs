@@ -1,4 +1,4 @@
-//! The four memory functions that the compiler calls and that a program without a C library must bring itself.
+//! The memory functions that the compiler and `core` call and that a program without a C library must bring itself.
 //!
 //! Volatile accesses keep the compiler from turning a loop back into a call to the very function it stands in.
 
@@ -73,6 +73,18 @@ pub unsafe extern "C" fn memcmp(a: *const u8, b: *const u8, n: usize) -> i32 {
 pub unsafe extern "C" fn bcmp(a: *const u8, b: *const u8, n: usize) -> i32 {
     // SAFETY: same contract.
     unsafe { memcmp(a, b, n) }
+}
+
+/// # Safety
+/// As C's `strlen`: `text` points to bytes that end with a NUL.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn strlen(text: *const u8) -> usize {
+    let mut length = 0;
+    // SAFETY: no byte behind the NUL is read.
+    while unsafe { text.add(length).read_volatile() } != 0 {
+        length += 1;
+    }
+    length
 }
 
 /// Referenced by the precompiled `core`; never called, since a panic ends the process.

@@ -17,6 +17,7 @@ pub mod cgroup;
 #[cfg(fuzzing)]
 pub mod fuzzing;
 mod helper;
+pub mod intruder;
 pub mod landlock;
 pub mod notify;
 pub mod probe;

@@ -48,11 +48,11 @@ pub unsafe fn clone_onto(flags: usize, stack_top: *mut u8, entry: extern "C" fn(
     result
 }
 
-/// Where the kernel starts the program: hands over to Rust (the kernel aligns the stack).
+/// Where the kernel starts the program: hands the arguments over to Rust (the kernel aligns the stack).
 #[unsafe(naked)]
 #[unsafe(no_mangle)]
 pub extern "C" fn _start() -> ! {
-    naked_asm!("mov x29, xzr", "mov x30, xzr", "bl {main}", "brk #1", main = sym crate::start)
+    naked_asm!("mov x29, xzr", "mov x30, xzr", "mov x0, sp", "bl {main}", "brk #1", main = sym crate::start)
 }
 
 /// Numbers of the calls that the helper makes.

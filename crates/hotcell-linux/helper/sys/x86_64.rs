@@ -49,11 +49,11 @@ pub unsafe fn clone_onto(flags: usize, stack_top: *mut u8, entry: extern "C" fn(
     result
 }
 
-/// Where the kernel starts the program: hands over to Rust on an aligned stack.
+/// Where the kernel starts the program: hands the arguments over to Rust, on an aligned stack.
 #[unsafe(naked)]
 #[unsafe(no_mangle)]
 pub extern "C" fn _start() -> ! {
-    naked_asm!("xor ebp, ebp", "and rsp, -16", "call {main}", "ud2", main = sym crate::start)
+    naked_asm!("xor ebp, ebp", "mov rdi, rsp", "and rsp, -16", "call {main}", "ud2", main = sym crate::start)
 }
 
 /// Numbers of the calls that the helper makes.
