@@ -1,0 +1,147 @@
+//! A box of Hotcell's.
+
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use hotcell::outcome::ViolationKind;
+use hotcell::{
+    Capability, Control, Engine, EngineError, NoBackend, Policy, RuntimeKind, Sandbox, SandboxBackend, SandboxOutput,
+    SpawnConfig, Status,
+};
+use hotcell_backends::native::{Layers, NativeBackend};
+use hotcell_backends::registry::{self, StartOptions};
+
+use super::{Job, NotRun, Ran, Target};
+
+/// Boxes of one backend, made anew for every attack: what the supervisor has open at the time of an attack is then open
+/// when the backend starts, too.
+#[derive(Debug)]
+pub struct Boxed {
+    name: String,
+    kind: RuntimeKind,
+    layers: Layers,
+}
+
+/// How the reason begins where a box was refused: then there is nothing to attack.
+pub(crate) const REFUSED: &str = "refused, nothing runs: ";
+
+/// How a system call filter ends a process.
+const SIGSYS: i32 = 31;
+
+impl Boxed {
+    /// Boxes of this backend, as everybody gets them.
+    pub fn new(kind: RuntimeKind) -> Self {
+        Self { name: kind.to_string(), kind, layers: Layers::ALL }
+    }
+
+    /// Native boxes that lack layers; `name` says which.
+    pub fn knocked_out(name: String, layers: Layers) -> Self {
+        Self { name, kind: RuntimeKind::Native, layers }
+    }
+
+    /// An engine of its own.
+    pub async fn engine(&self) -> Result<Engine, String> {
+        let options = StartOptions { warm: 0 };
+        let backend: Arc<dyn SandboxBackend> = match self.kind {
+            RuntimeKind::Native => {
+                Arc::new(NativeBackend::start_with(options, self.layers).await.map_err(|error| in_full(&error))?)
+            }
+            kind => registry::start(kind, options).await.map_err(|error| in_full(&error))?,
+        };
+        Engine::with_backends(vec![backend]).await.map_err(|error| in_full(&error))
+    }
+
+    /// The policy as this box accepts it: one that lacks a layer wants to hear that this is known.
+    pub fn accept(&self, mut policy: Policy) -> Policy {
+        if self.layers != Layers::ALL {
+            policy.approximate.extend(Control::ALL);
+        }
+        policy
+    }
+
+    /// A box for host-side attacks, with this policy.
+    pub async fn sandbox(&self, engine: &Engine, policy: Policy) -> Result<Box<dyn Sandbox>, String> {
+        engine.create(&self.accept(policy)).await.map_err(|error| match error {
+            EngineError::Create(error) => format!("{REFUSED}{}", in_full(&error)),
+            EngineError::Refused(refused) => format!("{REFUSED}{}", first_reason(&refused)),
+            error => in_full(&error),
+        })
+    }
+}
+
+#[async_trait]
+impl Target for Boxed {
+    fn name(&self) -> &str {
+        &self.name
+    }
+
+    async fn run(&self, job: &Job<'_>) -> Result<Ran, NotRun> {
+        let policy = job.policy().map_err(|error| NotRun::Failed(in_full(&error)))?;
+        let policy = self.accept(policy);
+        let engine = self.engine().await.map_err(NotRun::Failed)?;
+        if let Err(refusal) = engine.plan(&policy) {
+            engine.close().await;
+            return Err(NotRun::NotApplicable(format!("{REFUSED}{}", first_reason(&refusal))));
+        }
+        let Some((program, arguments)) = job.command.split_first() else {
+            return Err(NotRun::Failed("there is no command".into()));
+        };
+        let config = SpawnConfig::new(program).args(arguments.iter().cloned());
+        let result = engine.run_with(&policy, config).await;
+        engine.close().await;
+        let output = result.map_err(|error| match error {
+            EngineError::Create(error) => NotRun::NotApplicable(format!("{REFUSED}{}", in_full(&error))),
+            error => NotRun::Failed(in_full(&error)),
+        })?;
+        // What was planned is not always what could be had in the end; the box says so itself.
+        let report = &output.outcome.report.controls;
+        let held = |control: Control| report.iter().find(|entry| entry.control == control);
+        match job.check.control.and_then(held).map(|entry| (entry.control, &entry.actual)) {
+            Some((control, actual)) if !matches!(actual, Capability::Enforced { .. }) => {
+                Err(NotRun::NotApplicable(said_itself(control, actual)))
+            }
+            _ => Ok(ran(&output)),
+        }
+    }
+
+    fn boxed(&self) -> Option<&Boxed> {
+        Some(self)
+    }
+}
+
+/// Why a policy was refused, in one line.
+fn first_reason(refused: &NoBackend) -> String {
+    let rules = refused.refusals.iter().flat_map(|refusal| &refusal.rules);
+    let why = rules.map(|rule| format!("{}: {}", rule.requested, rule.why)).next();
+    why.unwrap_or_else(|| refused.to_string().replace('\n', " "))
+}
+
+/// What a box says about a control that it does not hold in full.
+fn said_itself(control: Control, actual: &Capability) -> String {
+    format!("the box says so itself: {control} is {actual}")
+}
+
+fn ran(output: &SandboxOutput) -> Ran {
+    let mut text = String::from_utf8_lossy(&output.stdout.bytes()).into_owned();
+    text.push_str(&String::from_utf8_lossy(&output.stderr.bytes()));
+    let calls = output.outcome.violations.iter().filter(|violation| violation.kind == ViolationKind::Syscall);
+    Ran {
+        output: text,
+        end: output.status().to_string(),
+        ended_by_box: !matches!(output.status(), Status::Exited(_) | Status::Signaled(_))
+            || output.status() == Status::Signaled(SIGSYS),
+        refused_calls: calls.map(|violation| violation.what.clone()).collect(),
+        group: None,
+    }
+}
+
+/// An error with all its causes.
+pub(crate) fn in_full(error: &dyn std::error::Error) -> String {
+    let mut text = error.to_string();
+    let mut source = error.source();
+    while let Some(cause) = source {
+        text.push_str(&format!(": {cause}"));
+        source = cause.source();
+    }
+    text
+}
