@@ -24,6 +24,15 @@ Examples:
 
 Exit status: 0 if everything can be held; 125 if not, with every rule that cannot.";
 
+const VERIFY_EXAMPLES: &str = "\
+Examples:
+  hotcell verify                                   does the native box hold here?
+  hotcell verify --filter kernel. --verbose        one group, every check
+  hotcell verify --knock-out seccomp               what would get through without that layer
+  hotcell verify --runtime native --runtime bwrap --html report.html
+
+Exit status: 0 if everything held; 1 if anything is BROKEN, a known gap was not found, or nothing was proven.";
+
 const COMPLETIONS_EXAMPLES: &str = "\
 Examples:
   hotcell completions bash > ~/.local/share/bash-completion/completions/hotcell
@@ -54,6 +63,13 @@ pub(crate) enum Command {
     ///
     /// The box is that of `hotcell run`, with a terminal, and without a time limit unless you set one.
     Shell(ShellArguments),
+    /// Attack a box from inside, and show what held
+    ///
+    /// Every attack is tried without a box first: where it fails there too it proves nothing, and counts as vacuous.
+    /// Attacks aim only at objects that are planted for them and are taken away again.
+    #[cfg(target_os = "linux")]
+    #[command(after_help = VERIFY_EXAMPLES)]
+    Verify(VerifyArguments),
     /// Print the JSON Schema of hotcell.toml
     Schema,
     /// Print the completion script of a shell
@@ -68,6 +84,8 @@ impl Command {
             Self::Run(arguments) => arguments.json,
             Self::Plan(arguments) => arguments.json,
             Self::Doctor(arguments) => arguments.json,
+            #[cfg(target_os = "linux")]
+            Self::Verify(arguments) => arguments.json,
             Self::Shell(_) | Self::Schema | Self::Completions(_) => false,
         }
     }
@@ -132,6 +150,38 @@ pub(crate) struct ShellArguments {
     /// Print to stderr what is enforced, and what was used
     #[arg(short, long, help_heading = "Result")]
     pub(crate) verbose: bool,
+}
+
+#[cfg(target_os = "linux")]
+#[derive(Debug, Args)]
+pub(crate) struct VerifyArguments {
+    /// The boxes to attack: native, or bwrap or unshare to compare with; repeatable [default: native]
+    #[arg(long, value_name = "NAME")]
+    pub(crate) runtime: Vec<String>,
+
+    /// Only checks with this in their name; repeatable
+    #[arg(long, value_name = "ID")]
+    pub(crate) filter: Vec<String>,
+
+    /// Also attack native boxes without a layer, or without each and with each alone for `all`; repeatable
+    #[arg(long, value_name = "LAYER")]
+    pub(crate) knock_out: Vec<String>,
+
+    /// Print one JSON object
+    #[arg(long)]
+    pub(crate) json: bool,
+
+    /// Write a page with the checks, the boxes and the layers
+    #[arg(long, value_name = "FILE")]
+    pub(crate) html: Option<PathBuf>,
+
+    /// List every check, not only those that did not hold
+    #[arg(short, long)]
+    pub(crate) verbose: bool,
+
+    /// Show the checks and try none
+    #[arg(long)]
+    pub(crate) list: bool,
 }
 
 #[derive(Debug, Args)]

@@ -48,6 +48,8 @@ fn execute(command: Command) -> Result<u8, Failure> {
         Command::Plan(arguments) => commands::plan::execute(arguments),
         Command::Doctor(arguments) => commands::doctor::execute(&arguments),
         Command::Shell(arguments) => commands::shell::execute(arguments),
+        #[cfg(target_os = "linux")]
+        Command::Verify(arguments) => commands::verify::execute(&arguments),
         Command::Schema => commands::schema::execute(),
         Command::Completions(arguments) => commands::completions::execute(&arguments),
     }

@@ -38,6 +38,11 @@ pub(crate) fn lines(text: &str) {
     write_stderr(&printable(text));
 }
 
+/// Replaces the line that the cursor is in, on a terminal.
+pub(crate) fn status(text: &str) {
+    write_stderr(&format!("\r\u{1b}[K{}", printable(text)));
+}
+
 /// Text with everything escaped that could drive a terminal, except line ends.
 pub(crate) fn printable(text: &str) -> String {
     let mut safe = String::with_capacity(text.len());

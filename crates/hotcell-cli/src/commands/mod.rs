@@ -6,6 +6,8 @@ pub(crate) mod plan;
 pub(crate) mod run;
 pub(crate) mod schema;
 pub(crate) mod shell;
+#[cfg(target_os = "linux")]
+pub(crate) mod verify;
 
 use std::future::Future;
 use std::io;

@@ -15,3 +15,4 @@ mod signals;
 mod streams;
 mod terminal;
 mod usage;
+mod verify;

@@ -1,0 +1,94 @@
+//! `hotcell verify`: boxes attack themselves, and what got through is shown.
+
+use std::fs;
+use std::io::IsTerminal;
+
+use hotcell_verify::check::Check;
+use hotcell_verify::knockout::{self, Boxes};
+use hotcell_verify::report::Report;
+use hotcell_verify::target::{self, Target};
+use hotcell_verify::{Layer, Suite};
+
+use super::block_on;
+use crate::arguments::VerifyArguments;
+use crate::failure::Failure;
+use crate::{exit, json, output};
+
+/// Tries the checks; the exit code says whether anything got through, or was not as expected.
+pub(crate) fn execute(arguments: &VerifyArguments) -> Result<u8, Failure> {
+    let targets = targets(&arguments.runtime)?;
+    let boxes = boxes(&arguments.knock_out)?;
+    let mut suite = Suite::filtered(&arguments.filter).map_err(|error| Failure::usage(&error.to_string()))?;
+    if arguments.list {
+        return output::to_stdout(&output::printable(&list(suite.checks())));
+    }
+    let mut progress = Progress::new(suite.checks().len() * (targets.len() + boxes.len()));
+    let examination = Report::examine(&mut suite, &targets, &boxes, |sandbox, check| progress.next(sandbox, check));
+    let report = block_on(async { Ok(examination.await) })?;
+    progress.end();
+    if let Some(file) = &arguments.html {
+        fs::write(file, report.to_html())
+            .map_err(|error| Failure::new("report", format!("cannot write {}: {error}", file.display())))?;
+    }
+    let shown = match arguments.json {
+        true => json::line(&report.to_json()),
+        false => output::printable(&report.to_text(arguments.verbose)),
+    };
+    let code = if report.is_good() { exit::SUCCESS } else { exit::INCOMPLETE };
+    Ok(output::to_stdout(&shown)?.max(code))
+}
+
+fn targets(names: &[String]) -> Result<Vec<Box<dyn Target>>, Failure> {
+    let native = ["native".to_owned()];
+    let names = if names.is_empty() { &native } else { names };
+    names.iter().map(|name| target::named(name).map_err(|error| Failure::usage(&error.to_string()))).collect()
+}
+
+fn boxes(names: &[String]) -> Result<Vec<Boxes>, Failure> {
+    if names.iter().any(|name| name == "all") {
+        return Ok(Boxes::all());
+    }
+    let layer = |name: &String| {
+        let layer: Layer = name.parse().map_err(|error| Failure::usage(&format!("{error}, and `all`")))?;
+        match knockout::switchable().any(|switchable| switchable == layer) {
+            true => Ok(Boxes::Without(layer)),
+            false => Err(Failure::usage(&format!("only root can have a box without the layer `{layer}`"))),
+        }
+    };
+    names.iter().map(layer).collect()
+}
+
+fn list(checks: &[&Check]) -> String {
+    let rows: Vec<[String; 2]> = checks.iter().map(|check| [check.id.to_owned(), check.tries.to_owned()]).collect();
+    crate::table::aligned("", &rows)
+}
+
+/// A bar on a terminal, and nothing elsewhere.
+struct Progress {
+    done: usize,
+    all: usize,
+    shown: bool,
+}
+
+impl Progress {
+    const WIDTH: usize = 24;
+
+    fn new(all: usize) -> Self {
+        Self { done: 0, all, shown: std::io::stderr().is_terminal() }
+    }
+
+    fn next(&mut self, sandbox: &str, check: &Check) {
+        if self.shown {
+            let filled = self.done * Self::WIDTH / self.all.max(1);
+            let bar = format!("{}{}", "#".repeat(filled), ".".repeat(Self::WIDTH - filled));
+            output::status(&format!("[{bar}] {}/{} {sandbox}: {}", self.done, self.all, check.id));
+        }
+        self.done += 1;
+    }
+
+    fn end(&self) {
+        if self.shown {
+            output::status("");
+        }
+    }
+}
