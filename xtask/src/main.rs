@@ -15,6 +15,7 @@ mod process;
 mod progress;
 mod soak;
 mod test;
+mod verify;
 mod vm_lab;
 mod workspace;
 
@@ -37,9 +38,10 @@ struct Command {
 const COMMANDS: &[Command] = &[
     Command {
         name: "test",
-        usage: "test [--filter NAME]",
+        usage: "test [--filter NAME | --full]",
         summary: "everything that can run here: set-up, lints, tests, doc tests, release, \
-                  the tests again as an ordinary user; with --filter only the tests whose names contain NAME",
+                  the tests again as an ordinary user; with --filter only the tests whose names contain NAME; with --full \
+                  also verify, soak, mutants and fuzzing, which takes hours",
         run: test::run,
     },
     Command { name: "lint", usage: "lint", summary: "formatting and clippy, warnings are errors", run: lint::run },
@@ -62,6 +64,13 @@ const COMMANDS: &[Command] = &[
         summary: "very many boxes, killed programs, failing system calls and races, and what is left; writes docs/soak, or \
                   DIR; with --mutants the code is broken on purpose, which has to be noticed",
         run: soak::run,
+    },
+    Command {
+        name: "verify",
+        usage: "verify [--no-kernels] [--out DIR]",
+        summary: "attacks on boxes with and without each layer, as root and as an ordinary user, on three more kernels, \
+                  and on the sandboxes to compare with; writes docs/verify, or DIR",
+        run: verify::run,
     },
     Command {
         name: "vm-lab",

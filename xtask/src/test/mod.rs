@@ -7,7 +7,8 @@
 mod binaries;
 mod enclosure;
 mod libtest;
-mod ordinary_user;
+mod long;
+pub(crate) mod ordinary_user;
 mod runner;
 mod scratch;
 pub(crate) mod setup;
@@ -16,6 +17,7 @@ mod tally;
 use std::collections::BTreeSet;
 use std::path::Path;
 use std::process::Command;
+use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
 
@@ -36,10 +38,13 @@ const OTHER_TARGET: &str = "aarch64-unknown-linux-gnu";
 const PURE: &[&str] = &["hotcell-core", "xtask"];
 
 pub(crate) fn run(arguments: &[String]) -> Verdict {
-    let filter = parse(arguments)?;
+    let options = parse(arguments)?;
     let mut tally = Tally::default();
-    steps(filter.as_deref(), &mut tally)?;
-    if let Some(filter) = &filter
+    steps(options.filter.as_deref(), &mut tally)?;
+    if options.full {
+        long::all(&mut tally)?;
+    }
+    if let Some(filter) = &options.filter
         && tally.is_empty()
     {
         // A misspelt name must not look like a success.
@@ -88,6 +93,10 @@ fn steps(filter: Option<&str>, tally: &mut Tally) -> Result<()> {
         release(tally)?;
     }
 
+    if filter.is_none() {
+        long::taste(tally)?;
+    }
+
     match enclosure {
         Ok(enclosure) => as_ordinary_user(&enclosure, &runner, &scratch, &binaries, tally)?,
         Err(reason) if is_root() => tally.skip("tests as an ordinary user", &reason, false),
@@ -96,23 +105,38 @@ fn steps(filter: Option<&str>, tally: &mut Tally) -> Result<()> {
     Ok(())
 }
 
-fn parse(arguments: &[String]) -> Result<Option<String>> {
+/// What was asked for.
+#[derive(Debug, Default, PartialEq, Eq)]
+struct Options {
+    /// Only tests whose names contain this.
+    filter: Option<String>,
+    /// The long part too.
+    full: bool,
+}
+
+fn parse(arguments: &[String]) -> Result<Options> {
     let filter = match arguments {
         [] => None,
+        [flag] if flag == "--full" => return Ok(Options { filter: None, full: true }),
         [flag, name] if flag == "--filter" => Some(name.clone()),
         [joined] if joined.starts_with("--filter=") => joined.strip_prefix("--filter=").map(str::to_owned),
-        _ => bail!("usage: cargo xtask test [--filter NAME]"),
+        _ => bail!("usage: cargo xtask test [--filter NAME | --full]"),
     };
     if filter.as_deref() == Some("") {
         bail!("`--filter` needs a part of a test's name");
     }
-    Ok(filter)
+    Ok(Options { filter, full: false })
 }
 
 /// Runs one command as one step.
 fn step(name: &str, command: &mut Command, tally: &mut Tally) -> Result<()> {
+    step_within(BUILD_LIMIT, name, command, tally)
+}
+
+/// Runs one command as one step, for at most `limit`.
+fn step_within(limit: Duration, name: &str, command: &mut Command, tally: &mut Tally) -> Result<()> {
     let line = progress::begin(name);
-    let finished = process::run(command, BUILD_LIMIT)?;
+    let finished = process::run(command, limit)?;
     if finished.success() {
         line.end("ok");
     } else {
@@ -219,20 +243,21 @@ fn under_ci() -> bool {
 mod tests {
     use super::*;
 
-    fn parse_words(words: &[&str]) -> Result<Option<String>> {
+    fn parse_words(words: &[&str]) -> Result<Options> {
         parse(&words.iter().map(|word| (*word).to_owned()).collect::<Vec<_>>())
     }
 
     #[test]
     fn the_filter_has_two_spellings() {
-        assert_eq!(parse_words(&[]).unwrap(), None);
-        assert_eq!(parse_words(&["--filter", "timeout"]).unwrap().as_deref(), Some("timeout"));
-        assert_eq!(parse_words(&["--filter=timeout"]).unwrap().as_deref(), Some("timeout"));
+        assert_eq!(parse_words(&[]).unwrap(), Options::default());
+        assert_eq!(parse_words(&["--filter", "timeout"]).unwrap().filter.as_deref(), Some("timeout"));
+        assert_eq!(parse_words(&["--filter=timeout"]).unwrap().filter.as_deref(), Some("timeout"));
+        assert!(parse_words(&["--full"]).unwrap().full);
     }
 
     #[test]
     fn anything_else_is_refused() {
-        for words in [&["--filter"][..], &["--filter="], &["timeout"], &["--all", "x"]] {
+        for words in [&["--filter"][..], &["--filter="], &["timeout"], &["--all", "x"], &["--full", "--filter=x"]] {
             assert!(parse_words(words).is_err(), "{words:?}");
         }
     }

@@ -70,6 +70,11 @@ pub(crate) fn has_python() -> bool {
     has_program("python3")
 }
 
+/// Is this Debian, or of its kind?
+pub(crate) fn is_debian() -> bool {
+    Path::new("/usr/bin/apt-get").exists()
+}
+
 fn has_program(name: &str) -> bool {
     SYSTEM_PROGRAMS.iter().any(|directory| Path::new(directory).join(name).exists())
 }
@@ -110,7 +115,7 @@ pub(crate) fn bring(needs: &[Need]) -> Result<Option<Shortage<'_>>> {
     if missing.is_empty() {
         return Ok(None);
     }
-    let hint = if !Path::new("/usr/bin/apt-get").exists() {
+    let hint = if !is_debian() {
         "not installed, and this is not a Debian kind of system: install it by hand".to_owned()
     } else if !is_root() {
         let packages: Vec<&str> = missing.iter().map(|need| need.package).collect();

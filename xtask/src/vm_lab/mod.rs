@@ -37,6 +37,9 @@ const NO_ANSWER: u8 = 125;
 /// The user in the guest where there is only root here: one without a name, and not the one that owns what is nobody's.
 const UNPRIVILEGED: u32 = 65533;
 
+/// The suites whose kernels there are, oldest first.
+pub(crate) const SUITES: &[&str] = &["bullseye", "bookworm", "trixie"];
+
 /// What booting takes beyond Rust.
 const NEEDS: &[Need] = &[
     need("qemu-system-x86", Sign::Program("qemu-system-x86_64"), "emulating a machine"),

@@ -8,7 +8,8 @@ use anyhow::{Context, Result, bail};
 
 /// The devices and file systems of the guest, and those that programs find by a file in /dev rather than by asking
 /// the kernel. Everything else is loaded on demand, as on any Debian system.
-const WANTED: &[&str] = &["virtio_pci", "virtio_console", "9pnet_virtio", "9p", "overlay", "tun", "fuse", "loop"];
+const WANTED: &[&str] =
+    &["virtio_pci", "virtio_console", "9pnet_virtio", "9p", "overlay", "tun", "fuse", "loop", "dummy"];
 
 /// The contents of the wanted modules and of those that they need, first to load first.
 pub(super) fn contents(directory: &Path) -> Result<Vec<Vec<u8>>> {

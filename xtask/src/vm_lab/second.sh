@@ -23,6 +23,9 @@ mkdir -p /run/lock /run/user
 chmod 1777 /run/lock
 hostname vm-lab
 ip link set lo up || fail "bring the loopback device up"
+# An interface and a route that lead nowhere: what a program can see of a network, without one.
+ip link add vm-lab0 type dummy && ip addr add 192.0.2.2/24 dev vm-lab0 && ip link set vm-lab0 up &&
+    ip route add default via 192.0.2.1 || fail "make an interface"
 # What systemd gives to services.
 ulimit -S -n 1024
 ulimit -H -n 524288

@@ -1,0 +1,68 @@
+//! What takes long: other kernels, soak, fuzzing, and the examination that `docs/verify` shows.
+//!
+//! Every run has a taste of it; `--full` has all of it.
+
+use std::env;
+use std::process::Command;
+use std::time::Duration;
+
+use anyhow::{Context, Result};
+
+use super::setup::{self, Missing};
+use super::tally::Tally;
+use super::{is_root, step_within};
+use crate::progress;
+use crate::verify::elsewhere::kernel_command;
+use crate::vm_lab;
+use crate::workspace::target_directory;
+
+/// Longer than any of them takes.
+const LIMIT: Duration = Duration::from_secs(2 * 3600);
+
+/// Groups of checks that take little time on an emulated processor, too.
+const QUICK_GROUPS: &[&str] = &["filesystem.", "process.", "kernel.", "network."];
+
+/// Soak in small numbers, and the quick checks on each of the other kernels.
+pub(super) fn taste(tally: &mut Tally) -> Result<()> {
+    progress::heading("Soak and other kernels, in small");
+    step_within(LIMIT, "soak --quick", xtask()?.args(["soak", "--quick"]), tally)?;
+    if let Some(missing) = no_kernels()? {
+        tally.skip("other kernels", &missing.reason, missing.avoidable);
+        return Ok(());
+    }
+    let binary = target_directory()?.join("release/hotcell");
+    for suite in vm_lab::SUITES {
+        let mut command = kernel_command(suite, &binary)?;
+        command.args(QUICK_GROUPS.iter().flat_map(|group| ["--filter", group]));
+        step_within(LIMIT, &format!("verify, quick groups, on Debian {suite}"), &mut command, tally)?;
+    }
+    Ok(())
+}
+
+/// Everything.
+pub(super) fn all(tally: &mut Tally) -> Result<()> {
+    progress::heading("The long part");
+    let out = target_directory()?.join("verify");
+    step_within(LIMIT, "verify", xtask()?.arg("verify").arg("--out").arg(out), tally)?;
+    let out = target_directory()?.join("soak");
+    step_within(LIMIT, "soak", xtask()?.arg("soak").arg("--out").arg(out), tally)?;
+    step_within(LIMIT, "soak --mutants", xtask()?.args(["soak", "--mutants"]), tally)?;
+    step_within(LIMIT, "fuzz", xtask()?.arg("fuzz"), tally)
+}
+
+/// Why there are no other kernels here.
+fn no_kernels() -> Result<Option<Missing>> {
+    if !is_root() {
+        let reason = "only root can have QEMU and the kernels installed".to_owned();
+        return Ok(Some(Missing { reason, avoidable: false }));
+    }
+    if !setup::is_debian() || !cfg!(target_arch = "x86_64") {
+        let reason = "they are Debian's for x86_64, and this is another kind of machine".to_owned();
+        return Ok(Some(Missing { reason, avoidable: false }));
+    }
+    Ok(None)
+}
+
+fn xtask() -> Result<Command> {
+    Ok(Command::new(env::current_exe().context("cannot find xtask itself")?))
+}
