@@ -175,7 +175,7 @@ const GAPS: &[Gaps] = &[
         sandboxes: BOTH,
         who: Everybody,
         why: "there is no overlay",
-        checks: &["filesystem.lock-in-overlay", "filesystem.overlay-tricks"],
+        checks: &["filesystem.socket-in-overlay", "filesystem.lock-in-overlay", "filesystem.overlay-tricks"],
     },
     Gaps {
         sandboxes: BOTH,

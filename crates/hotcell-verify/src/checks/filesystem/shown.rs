@@ -107,6 +107,10 @@ pub(super) const CHECKS: &[Check] = &[
         .grant(read_shown)
         .control(Control::Sockets)
         .intruder(&["knock", "{fifo}"]),
+    check("filesystem.socket-in-overlay", Filesystem, "connect to a socket in an overlay tree")
+        .safe("nobody outside hears of it")
+        .grant(|policy, arena| policy.overlay(arena.shown()))
+        .intruder(&["connect-path", "{shown-socket}"]),
     check(
         "filesystem.lock-in-overlay",
         Filesystem,
