@@ -12,7 +12,7 @@ use super::setup::{self, Missing};
 use super::tally::Tally;
 use super::{is_root, step_within};
 use crate::progress;
-use crate::verify::elsewhere::kernel_command;
+use crate::verify::elsewhere::{kernel_command, stage};
 use crate::vm_lab;
 use crate::workspace::target_directory;
 
@@ -30,9 +30,9 @@ pub(super) fn taste(tally: &mut Tally) -> Result<()> {
         tally.skip("other kernels", &missing.reason, missing.avoidable);
         return Ok(());
     }
-    let binary = target_directory()?.join("release/hotcell");
+    let staged = stage(&target_directory()?.join("release/hotcell"))?;
     for suite in vm_lab::SUITES {
-        let mut command = kernel_command(suite, &binary)?;
+        let mut command = kernel_command(suite, &staged.program)?;
         command.args(QUICK_GROUPS.iter().flat_map(|group| ["--filter", group]));
         step_within(LIMIT, &format!("verify, quick groups, on Debian {suite}"), &mut command, tally)?;
     }

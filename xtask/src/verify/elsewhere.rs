@@ -3,14 +3,16 @@
 use std::env;
 use std::fs::{self, Permissions};
 use std::os::unix::fs::PermissionsExt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
 use serde_json::Value;
+use tempfile::TempDir;
 
 use crate::test::ordinary_user::User;
+use crate::vm_lab::kernel::cache_directory;
 use crate::workspace::forget_hotcell_settings;
 use crate::{process, progress};
 
@@ -64,12 +66,28 @@ pub(crate) fn on_kernel(suite: &str, binary: &Path) -> Result<Elsewhere> {
     collect(&format!("Debian {suite}, root"), &mut command)
 }
 
+/// A copy of the program where other kernels see it, wherever this checkout is.
+pub(crate) fn stage(binary: &Path) -> Result<Staged> {
+    let cache = cache_directory()?;
+    fs::create_dir_all(&cache).with_context(|| format!("cannot make {}", cache.display()))?;
+    let directory = tempfile::Builder::new().prefix("program-").tempdir_in(&cache)?;
+    let program = directory.path().join("hotcell");
+    fs::copy(binary, &program).with_context(|| format!("cannot copy {}", binary.display()))?;
+    Ok(Staged { program, _directory: directory })
+}
+
+/// The copy; it goes with this.
+pub(crate) struct Staged {
+    pub(crate) program: PathBuf,
+    _directory: TempDir,
+}
+
 /// `hotcell verify` as root on another kernel; more flags can follow.
 pub(crate) fn kernel_command(suite: &str, binary: &Path) -> Result<Command> {
     let mut command = Command::new(env::current_exe().context("cannot find xtask itself")?);
     command.args(["vm-lab", "--suite", suite, "--timeout", &LIMIT.as_secs().to_string()]);
     // Root's boxes want a file system that knows id-mapped mounts, which the guest's own is not.
-    command.args(["--", "sh", "-c", WITH_FILE_SYSTEM, "sh"]).arg(binary).arg("verify");
+    command.args(["--", "sh", "-c", WITH_FILE_SYSTEM, "sh"]).arg(binary).arg("verify").current_dir("/");
     Ok(command)
 }
 

@@ -47,8 +47,9 @@ pub(crate) fn run(arguments: &[String]) -> Result<bool> {
         Err(error) => println!("  an ordinary user: {error:#}"),
     }
     if options.kernels {
+        let staged = elsewhere::stage(&binary)?;
         for suite in vm_lab::SUITES {
-            others.push(elsewhere::on_kernel(suite, &binary)?);
+            others.push(elsewhere::on_kernel(suite, &staged.program)?);
         }
     }
     good &= others.iter().all(Elsewhere::is_good);

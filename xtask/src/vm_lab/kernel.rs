@@ -67,7 +67,7 @@ pub(super) fn provide(suite: Suite) -> Result<Kernel> {
 }
 
 /// `hotcell/vm-lab` in the user's cache.
-fn cache_directory() -> Result<PathBuf> {
+pub(crate) fn cache_directory() -> Result<PathBuf> {
     let absolute = |name| env::var_os(name).map(PathBuf::from).filter(|path| path.is_absolute());
     let base = absolute("XDG_CACHE_HOME").or_else(|| absolute("HOME").map(|home| home.join(".cache")));
     let base = base.context("neither XDG_CACHE_HOME nor HOME says where a cache may be: set one of them")?;

@@ -7,7 +7,7 @@
 mod boot;
 mod cpio;
 mod initrd;
-mod kernel;
+pub(crate) mod kernel;
 mod listen;
 mod mirror;
 mod modules;
