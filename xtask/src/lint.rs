@@ -13,8 +13,8 @@ use crate::{Verdict, process, progress};
 /// Longer than any honest build on a small machine.
 pub(crate) const BUILD_LIMIT: Duration = Duration::from_secs(3600);
 
-/// The helper image is compiled by a build script and is no member of the workspace, so `cargo fmt` passes it by.
-const HELPER: &str = "crates/hotcell-linux/helper";
+/// Compiled by a build script or by cargo-fuzz, and so no members of the workspace: `cargo fmt` passes them by.
+const ELSEWHERE: &[&str] = &["crates/hotcell-linux/helper", "crates/hotcell-linux/intruder", "fuzz"];
 
 /// One thing that lint looks at.
 pub(crate) struct Check {
@@ -47,11 +47,14 @@ pub(crate) fn checks() -> Result<Vec<Check>> {
     let mut clippy = cargo()?;
     clippy.args(["clippy", "--quiet", "--workspace", "--all-targets", "--", "-D", "warnings"]);
     let mut checks = vec![Check { name: "format", command: format }];
-    let helper = rust_files(&root()?.join(HELPER))?;
-    if !helper.is_empty() {
+    let mut files = Vec::new();
+    for directory in ELSEWHERE {
+        files.append(&mut rust_files(&root()?.join(directory))?);
+    }
+    if !files.is_empty() {
         let mut command = Command::new("rustfmt");
-        command.args(["--edition", "2024", "--color", "never", "--check"]).args(helper);
-        checks.push(Check { name: "format of the helper image", command });
+        command.args(["--edition", "2024", "--color", "never", "--check"]).args(files);
+        checks.push(Check { name: "format of helper, intruder and fuzz targets", command });
     }
     checks.push(Check { name: "clippy", command: clippy });
     Ok(checks)
@@ -67,6 +70,9 @@ fn rust_files(directory: &Path) -> Result<Vec<PathBuf>> {
         let entry = entry?;
         let path = entry.path();
         if entry.file_type()?.is_dir() {
+            if entry.file_name() == "target" {
+                continue;
+            }
             files.append(&mut rust_files(&path)?);
         } else if path.extension().is_some_and(|extension| extension == "rs") {
             files.push(path);
