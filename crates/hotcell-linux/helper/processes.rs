@@ -126,11 +126,13 @@ pub fn kill_tree(root: Option<i32>, since: u64, started_here: impl Fn(i32) -> bo
     }
     // What forks while we look is found by the next look. Each is killed when it is found, so that a chain of processes
     // that start one another and end is cut and not only followed.
-    for _ in 0..1000 {
-        let mut alive = false;
+    let (mut chased, mut waited) = (0, 0);
+    while chased < LOOKS_MAX && waited < PAUSES_MAX {
+        let (mut alive, mut found) = (false, false);
         each(|process| {
             let daemon = process.parent == 1 && process.started >= since && !started_here(process.pid);
             if daemon || doomed.has(process.pid) || doomed.has(process.parent) {
+                found |= !doomed.has(process.pid);
                 doomed.mark(process.pid);
                 if !process.ended {
                     alive = true;
@@ -141,10 +143,22 @@ pub fn kill_tree(root: Option<i32>, since: u64, started_here: impl Fn(i32) -> bo
         if !alive {
             return Ok(());
         }
+        if found {
+            chased += 1;
+        } else {
+            // All are killed; they end when they get a processor, for which we may have to make room.
+            waited += 1;
+            sys::pause_briefly();
+        }
     }
-    // Something keeps ahead of us: then the box ends, and it with that.
+    // Something keeps ahead of us, or does not die: then the box ends, and it with that.
     Err(sys::EBUSY)
 }
+
+/// How often processes that nobody has seen before may turn up.
+const LOOKS_MAX: u32 = 1000;
+/// How often killed processes are waited for, a tenth of a millisecond each time.
+const PAUSES_MAX: u32 = 50_000;
 
 /// A set of process numbers: one bit for each that the kernel can give out.
 struct Marks {
