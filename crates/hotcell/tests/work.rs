@@ -173,7 +173,7 @@ async fn terminals_made_inside() {
     if !has_program(test, PYTHON) {
         return;
     }
-    let program = "import os, pty\npid, fd = pty.fork()\nif pid == 0: os.execvp('sh', ['sh', '-c', 'test -t 0 && stty size'])\nprint(os.read(fd, 99)); print(os.waitpid(pid, 0)[1])";
+    let program = "import os, pty\npid, fd = pty.fork()\nif pid == 0: os.execvp('sh', ['sh', '-c', 'test -t 0 && stty size'])\nseen = b''\nwhile not seen.endswith(b'\\n'): seen += os.read(fd, 99)\nprint(seen); print(os.waitpid(pid, 0)[1])";
     assert_eq!(common::stdout(&engine.run(python(program)).await.unwrap()), "b'0 0\\r\\n'\n0\n");
     if has_program(test, "/usr/bin/script") {
         let output = engine.run(sh("script -qec 'test -t 1 && echo terminal' /dev/null")).await.unwrap();

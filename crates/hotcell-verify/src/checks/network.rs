@@ -152,11 +152,11 @@ pub(super) const CHECKS: &[Check] = &[
         .safe("there is no sysfs in the box")
         .impact(Impact::HostLeak)
         .intruder(&["sys-class-net"]),
-    check("network.join-namespace", Network, "enter the network namespaces of processes of the host's")
-        .safe("neither their files nor their numbers exist in the box")
+    check("network.join-namespace", Network, "enter the network namespace of a process of the host's")
+        .safe("neither its files nor its number exist in the box")
         .impact(Impact::Escape)
         .needs(&[Need::Root])
-        .intruder(&["join-network", "{supervisor}", "{victim}"]),
+        .intruder(&["join-network", "{victim}"]),
     check(
         "network.raw-sockets",
         Network,
