@@ -21,8 +21,9 @@ pub(super) fn end(marker: &str) -> Vec<String> {
     let mut found = find(marker);
     let leaving = Instant::now() + LEAVING;
     while !found.is_empty() && Instant::now() < leaving {
-        std::thread::sleep(Duration::from_millis(2));
-        found.retain(|pid| is_marked(*pid, marker));
+        std::thread::sleep(Duration::from_millis(10));
+        // Anew each time: some attacks go on in one process after the other.
+        found = find(marker);
     }
     let survivors = found.iter().map(|pid| format!("process {}", pid.as_raw_nonzero())).collect();
     let deadline = Instant::now() + VANISHING;
