@@ -13,7 +13,7 @@ use std::process::Command;
 
 use common::*;
 use hotcell::policy::BoxUser;
-use hotcell::{CreateError, EngineError, Policy, SpawnError};
+use hotcell::{Capability, Control, CreateError, EngineError, Policy, SpawnError};
 
 /// Prints what each path given as an argument holds, or the name of the error.
 const READ_EACH: &str = r"
@@ -717,6 +717,31 @@ except OSError as error:
     }
     assert_eq!(python_outside(&probe), "connected\n");
     assert!(listener.accept().is_ok());
+}
+
+/// A read-only mount keeps nobody from connecting; the report says whether something else does.
+#[tokio::test]
+async fn a_socket_in_a_shown_tree_is_as_the_report_says() {
+    let test = "a_socket_in_a_shown_tree_is_as_the_report_says";
+    let Some(engine) = engine(test).await else { return };
+    let place = Place::new();
+    let shown = place.dir("shown");
+    let socket = shown.join("socket");
+    let _listener = UnixListener::bind(&socket).unwrap();
+    fs::set_permissions(&socket, fs::Permissions::from_mode(0o777)).unwrap();
+    let connect = format!("import socket; socket.socket(socket.AF_UNIX).connect({socket:?}); print('connected')");
+    assert_eq!(python_outside(&connect), "connected\n");
+    for (policy, open) in [
+        (Policy::builder().read(&shown), !is_root()),
+        (Policy::builder().overlay(&shown), false),
+        (Policy::builder().write(&shown), true),
+    ] {
+        let output = engine.run_with(&policy.build().unwrap(), python(&connect)).await.unwrap();
+        assert_eq!(text(&output.stdout) == "connected\n", open, "{}", text(&output.stderr));
+        // Asked for where a tree is only read, and then said truly.
+        let said = output.outcome.report.controls.iter().find(|entry| entry.control == Control::Sockets);
+        assert!(said.is_none_or(|said| matches!(said.actual, Capability::Enforced { .. }) != open), "{said:?}");
+    }
 }
 
 #[tokio::test(flavor = "multi_thread")]
