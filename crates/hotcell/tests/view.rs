@@ -744,6 +744,17 @@ async fn a_socket_in_a_shown_tree_is_as_the_report_says() {
     }
 }
 
+/// What was planned cannot always be had: sysfs knows no id-mapped mounts.
+#[tokio::test]
+async fn a_tree_that_cannot_be_mapped_is_reported() {
+    let Some(engine) = engine("a_tree_that_cannot_be_mapped_is_reported").await else { return };
+    let policy = Policy::builder().read("/sys/class").build().unwrap();
+    let output = engine.run_with(&policy, sh("ls /sys/class")).await.unwrap();
+    assert!(stdout(&output).contains("net"), "{}", stdout(&output));
+    let said = output.outcome.report.controls.iter().find(|entry| entry.control == Control::Sockets);
+    assert!(matches!(said.unwrap().actual, Capability::Approximated { .. }), "{said:?}");
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn what_every_box_sees_can_be_denied_too() {
     let Some(engine) = engine("what_every_box_sees_can_be_denied_too").await else { return };
