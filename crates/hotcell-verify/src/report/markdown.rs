@@ -1,6 +1,6 @@
 //! Tables for documents.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write;
 
 use super::{Report, Run};
@@ -78,7 +78,7 @@ pub fn vulnerabilities(report: &Report) -> String {
             cell(record.product),
             cell(record.what),
             state(record, &verdicts.collect::<Vec<_>>()),
-            held_by(record, &depths),
+            held_by(record, &depths, native),
             record.checks.iter().map(|id| format!("`{id}`")).collect::<Vec<_>>().join(", "),
         );
     }
@@ -94,15 +94,24 @@ fn state(record: &cve::Record, verdicts: &[Verdict]) -> String {
     }
 }
 
-fn held_by(record: &cve::Record, depths: &BTreeMap<&str, Depth>) -> String {
-    let words: std::collections::BTreeSet<String> =
-        record.checks.iter().filter_map(|id| depths.get(id)).map(layers).collect();
-    words.into_iter().collect::<Vec<_>>().join("; ")
+/// What holds the checks of a record: measured, or else as far as the errors tell.
+fn held_by(record: &cve::Record, depths: &BTreeMap<&str, Depth>, native: Option<&Run>) -> String {
+    let by_errors = |id: &str| {
+        let finding = native?.find(id)?;
+        let seen: Vec<&str> = finding.layers.iter().map(|layer| layer.as_str()).collect();
+        match (finding.check.group, seen.is_empty()) {
+            (Group::Supervisor, true) => Some("supervisor".to_owned()),
+            (_, true) => None,
+            (_, false) => Some(format!("{} (by its errors)", seen.join(", "))),
+        }
+    };
+    let words = record.checks.iter().filter_map(|id| depths.get(id).map(layers).or_else(|| by_errors(id)));
+    words.collect::<BTreeSet<String>>().into_iter().collect::<Vec<_>>().join("; ")
 }
 
 /// What holds a check, in words.
 pub(super) fn layers(depth: &Depth) -> String {
-    let join = |layers: &std::collections::BTreeSet<crate::Layer>, word: &str| {
+    let join = |layers: &BTreeSet<crate::Layer>, word: &str| {
         layers.iter().map(|layer| layer.as_str()).collect::<Vec<_>>().join(word)
     };
     match depth {
