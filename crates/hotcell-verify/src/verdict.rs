@@ -6,7 +6,7 @@ use std::fmt;
 use serde::{Serialize, Serializer};
 
 use crate::attempt::Tried;
-use crate::check::Check;
+use crate::check::{Check, Group};
 use crate::layer::Layer;
 use crate::target::NotRun;
 
@@ -92,6 +92,9 @@ impl Finding {
         (finding.verdict, finding.reason) = judge(check, control, tried);
         if let (Verdict::Held, Ok(tried)) = (finding.verdict, tried) {
             finding.layers = layers(tried);
+            if finding.layers.is_empty() && check.group == Group::Supervisor {
+                finding.layers.insert(Layer::Supervisor);
+            }
         }
         finding
     }

@@ -99,11 +99,7 @@ fn held_by(record: &cve::Record, depths: &BTreeMap<&str, Depth>, native: Option<
     let by_errors = |id: &str| {
         let finding = native?.find(id)?;
         let seen: Vec<&str> = finding.layers.iter().map(|layer| layer.as_str()).collect();
-        match (finding.check.group, seen.is_empty()) {
-            (Group::Supervisor, true) => Some("supervisor".to_owned()),
-            (_, true) => None,
-            (_, false) => Some(format!("{} (by its errors)", seen.join(", "))),
-        }
+        (!seen.is_empty()).then(|| format!("{} (not measured)", seen.join(", ")))
     };
     let words = record.checks.iter().filter_map(|id| depths.get(id).map(layers).or_else(|| by_errors(id)));
     words.collect::<BTreeSet<String>>().into_iter().collect::<Vec<_>>().join("; ")
