@@ -3,11 +3,12 @@
 //! - `mod.rs`: the backend itself, and what it is made of;
 //! - `probe.rs`: what it can hold on this machine, now;
 //! - `lower.rs`: a plan in the backend's own terms;
-//! - `sandbox.rs`: a live box;
-//! - `process.rs`: a command in it.
 //!
-//! [`registry`] lists them all.
+//! A live box (`sandbox.rs`) and a command in it (`process.rs`) are in a backend's folder where they are its own, and in
+//! `cell/` where our own init serves the box. [`registry`] lists all backends.
 
+#[cfg(target_os = "linux")]
+mod cell;
 #[cfg(target_os = "linux")]
 pub mod native;
 pub mod registry;

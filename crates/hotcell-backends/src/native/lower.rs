@@ -14,13 +14,14 @@ use hotcell_core::policy::{Access, Limits, NetworkMode, PathRule, Policy};
 use hotcell_core::text::PrintablePath;
 use hotcell_linux::landlock::{self, Abi, Rules};
 use hotcell_linux::seccomp::{self, Arch, FilterOptions, Network};
-use hotcell_linux::{CellSpec, Cover, Namespaces, Owner, Tree, TreeOptions};
+use hotcell_linux::{Cell, CellSpec, Cover, Namespaces, Owner, Tree, TreeOptions};
 
 use rustix::fs::{Mode, OFlags, ResolveFlags};
 use rustix::io::Errno;
 
 use super::probe::Machine;
 use super::{limits, protect, view};
+use crate::cell::OverlayTree;
 
 /// A tmpfs without a limit would have the half of the machine's memory; this is what "unlimited" means for it.
 const UNLIMITED_DISK: u64 = 1 << 50;
@@ -333,6 +334,25 @@ impl Lowering<'_> {
         }
         self.lowered
     }
+}
+
+/// The overlays of a box that has been made, with their directories of changes.
+pub(super) fn overlay_trees(
+    overlays: Vec<LoweredOverlay>,
+    cell: &Cell,
+    machine: &Machine,
+) -> Result<Vec<OverlayTree>, CreateError> {
+    let pair = |(overlay, upper): (LoweredOverlay, &OwnedFd)| {
+        let caller = machine.findings.privileged.then_some((overlay.owner.uid, overlay.owner.gid));
+        Ok(OverlayTree { place: overlay.place, lower: overlay.lower, upper: upper.try_clone()?, caller })
+    };
+    overlays.into_iter().zip(cell.uppers()).map(pair).collect::<std::io::Result<_>>().map_err(|error| {
+        CreateError::Setup {
+            step: "keeping the changes of an overlay".into(),
+            reason: error.to_string(),
+            hint: "this process may have too many open files: `ulimit -n`".into(),
+        }
+    })
 }
 
 /// The filter for these options; there are few, and each is compiled once.

@@ -1,30 +1,22 @@
 //! The native Linux backend: namespaces, Landlock, seccomp and cgroups, through one helper process.
 //!
 //! ```text
-//! NativeBackend ──create(plan)──▶ lower ──CellSpec──▶ Cell ──▶ NativeSandbox ──spawn──▶ NativeProcess
+//! NativeBackend ──create(plan)──▶ lower ──CellSpec──▶ Cell ──▶ CellSandbox ──spawn──▶ CellProcess
 //! ```
 
-mod environment;
-mod files;
 mod layers;
 mod limits;
 mod lower;
-mod output;
 mod probe;
-mod process;
 mod protect;
-mod sandbox;
 mod view;
-mod watch;
-mod workspace;
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
 
 use async_trait::async_trait;
-use hotcell_core::backend::{CreateError, Sandbox, SandboxBackend, SandboxId};
+use hotcell_core::backend::{CreateError, Sandbox, SandboxBackend};
 use hotcell_core::capability::{Capabilities, Control};
 use hotcell_core::plan::Plan;
 use hotcell_core::runtime::{Isolation, RuntimeKind};
@@ -35,8 +27,8 @@ use hotcell_linux::{Namespaces, Owner, Spawner, SpawnerOptions};
 pub use hotcell_linux::cgroup::Controller;
 pub use layers::Layers;
 pub use probe::{Machine, UserNamespace};
-use sandbox::NativeSandbox;
 
+use crate::cell::{self, CellSandbox, Parts};
 use crate::registry::StartOptions;
 
 /// Why the native backend cannot work here at all.
@@ -128,16 +120,6 @@ impl NativeBackend {
         &self.machine
     }
 
-    fn next_id(&self) -> Result<SandboxId, CreateError> {
-        static BOXES: AtomicU64 = AtomicU64::new(1);
-        let number = BOXES.fetch_add(1, Ordering::Relaxed);
-        SandboxId::new(format!("native-{}-{number}", std::process::id())).map_err(|error| CreateError::Setup {
-            step: "naming the box".into(),
-            reason: error.to_string(),
-            hint: "this is a defect of Hotcell".into(),
-        })
-    }
-
     /// What it can hold here.
     pub fn capabilities(&self) -> &Capabilities {
         &self.capabilities
@@ -171,22 +153,17 @@ impl SandboxBackend for NativeBackend {
             let lowered = lower::lower(plan, &self.machine, &not_mapped)?;
             match self.spawner.create(&lowered.spec).await {
                 Ok(cell) => {
-                    let id = self.next_id()?;
                     let mut plan = plan.clone();
                     if lowered.shows_sockets(&not_mapped) {
                         // Nobody asked for it in so many words, so the report is where it is said.
                         let sockets = plan.enforcement.iter_mut().filter(|entry| entry.control == Control::Sockets);
                         sockets.for_each(|entry| entry.actual = probe::sockets_by_permissions());
                     }
-                    let sandbox = NativeSandbox::new(id, cell, plan, lowered.overlays, &self.machine);
-                    return match sandbox {
-                        Ok(sandbox) => Ok(Box::new(sandbox)),
-                        Err(error) => Err(CreateError::Setup {
-                            step: "keeping the changes of an overlay".into(),
-                            reason: error.to_string(),
-                            hint: "this process may have too many open files: `ulimit -n`".into(),
-                        }),
-                    };
+                    let overlays = lower::overlay_trees(lowered.overlays, &cell, &self.machine)?;
+                    let resources = limits::resources(&plan.policy.limits, &self.machine);
+                    let id = cell::next_id("native")?;
+                    let parts = Parts { id, cell, plan, overlays, resources, environment: BTreeMap::new() };
+                    return Ok(Box::new(CellSandbox::new(parts)));
                 }
                 Err(hotcell_linux::CreateError::Step { tree: Some(tree), source, .. })
                     if source.raw_os_error() == Some(INVALID) && lowered.may_show_unmapped(&tree) =>

@@ -7,8 +7,7 @@ use std::sync::OnceLock;
 use hotcell_linux::landlock::{Access, Rules};
 use hotcell_linux::{CellSpec, Cover, Tree, TreeOptions};
 
-/// The user's directory in the box: its private, writable workspace.
-pub(super) const HOME: &str = "/home/hotcell";
+use crate::cell::{HOME, user_name};
 
 /// Read-only directories that programs need. Those that are links on the host (`/bin` to `usr/bin`) are links in the box.
 const SYSTEM: &[&str] = &["/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32", "/nix/store", "/gnu/store"];
@@ -63,11 +62,6 @@ const READ_ONLY: TreeOptions = TreeOptions {
     no_sockets: false,
     own_place: true,
 };
-
-/// How the user of a box is called in it.
-pub(super) fn user_name(uid: u32) -> &'static str {
-    if uid == 0 { "root" } else { "hotcell" }
-}
 
 /// Whether the base of the view shows this path of the host's, or something below it.
 pub(super) fn shows(path: &Path) -> bool {

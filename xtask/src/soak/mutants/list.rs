@@ -25,8 +25,8 @@ const LANDLOCK: &str = "crates/hotcell-linux/src/landlock.rs";
 const NATIVE: &str = "crates/hotcell-backends/src/native/mod.rs";
 const LOWER: &str = "crates/hotcell-backends/src/native/lower.rs";
 const SANDBOX: &str = "crates/hotcell-backends/src/native/sandbox.rs";
-const FILES: &str = "crates/hotcell-backends/src/native/files.rs";
-const BENEATH: &str = "crates/hotcell-backends/src/native/workspace/beneath.rs";
+const FILES: &str = "crates/hotcell-backends/src/cell/files.rs";
+const BENEATH: &str = "crates/hotcell-backends/src/cell/workspace/beneath.rs";
 
 /// Every mutant there is.
 pub(super) const MUTANTS: &[Mutant] = &[

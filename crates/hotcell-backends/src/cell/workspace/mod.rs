@@ -68,10 +68,10 @@ impl OverlayTree {
 ///
 /// After a commit the box keeps its copies of what it changed, so nothing that the host changes in those files later is
 /// seen in it. After [`Workspace::discard`] the changes can no longer be listed or committed; the code in the box still
-/// sees them, because a layer cannot be emptied under a mounted overlay. [`NativeWorkspace::is_discarded`] is there so
+/// sees them, because a layer cannot be emptied under a mounted overlay. [`OverlayWorkspace::is_discarded`] is there so
 /// that nothing more is started in such a box.
 #[derive(Debug)]
-pub(crate) struct NativeWorkspace {
+pub(crate) struct OverlayWorkspace {
     shared: Arc<Shared>,
 }
 
@@ -89,7 +89,7 @@ enum State {
     Discarded,
 }
 
-impl NativeWorkspace {
+impl OverlayWorkspace {
     /// A workspace of these trees. `created` is a moment before the first command: what the host changes after it is a
     /// conflict. `running` counts the commands that run in the box.
     pub(crate) fn new(
@@ -118,7 +118,7 @@ impl NativeWorkspace {
 }
 
 #[async_trait]
-impl Workspace for NativeWorkspace {
+impl Workspace for OverlayWorkspace {
     async fn diff(&self) -> Result<Vec<Change>, WorkspaceError> {
         self.work(Shared::diff).await
     }

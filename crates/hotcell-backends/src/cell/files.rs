@@ -17,7 +17,7 @@ use hotcell_linux::{Cell, CellError, FileError};
 use rustix::fs::{AtFlags, Dir, FileType, OFlags, Statx, StatxFlags};
 use rustix::io::Errno;
 
-use super::view::HOME;
+use super::HOME;
 
 /// How many entries of a directory are fetched at a time while removing it.
 const REMOVE_AT_ONCE: usize = 4096;
@@ -26,11 +26,11 @@ const REMOVE_MAX: usize = 4_000_000;
 
 /// The files of one box. A relative path starts in the box's home directory.
 #[derive(Debug)]
-pub(crate) struct NativeFiles {
+pub(crate) struct CellFiles {
     cell: Arc<Cell>,
 }
 
-impl NativeFiles {
+impl CellFiles {
     /// The files of this box.
     pub(crate) fn new(cell: Arc<Cell>) -> Self {
         Self { cell }
@@ -50,7 +50,7 @@ impl NativeFiles {
 }
 
 #[async_trait]
-impl Files for NativeFiles {
+impl Files for CellFiles {
     async fn read(&self, path: &Path, limit: u64) -> Result<Vec<u8>, FilesError> {
         let path = absolute(path)?;
         let at = At { operation: "read", path: &path };

@@ -1,7 +1,6 @@
-//! A live native box.
+//! A live box.
 
 use std::collections::BTreeMap;
-use std::io;
 use std::os::fd::OwnedFd;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -20,14 +19,12 @@ use hotcell_linux::{Cell, CellError, Launch, LaunchError, Standard};
 use tokio::sync::Notify;
 use tokio::task::JoinHandle;
 
-use super::files::NativeFiles;
-use super::lower::LoweredOverlay;
+use super::files::CellFiles;
 use super::output::Meter;
-use super::probe::Machine;
-use super::process::{NativeProcess, Parts};
+use super::process::{CellProcess, Started};
 use super::watch::{Counters, Watch};
-use super::workspace::{NativeWorkspace, OverlayTree};
-use super::{environment, limits, view};
+use super::workspace::OverlayWorkspace;
+use super::{HOME, Parts, environment};
 
 /// After so many refused calls the kernel answers by itself: a box that does nothing else costs us nothing more.
 const MOST_ANSWERS: u64 = 4096;
@@ -95,34 +92,34 @@ impl Shared {
     }
 }
 
-/// A native box.
-pub(super) struct NativeSandbox {
+/// A box that our init serves.
+pub(crate) struct CellSandbox {
     id: SandboxId,
     shared: Arc<Shared>,
-    files: NativeFiles,
-    workspace: Option<NativeWorkspace>,
+    files: CellFiles,
+    workspace: Option<OverlayWorkspace>,
     resources: Vec<(u32, u64, u64)>,
+    environment: BTreeMap<String, String>,
     listener: Option<JoinHandle<()>>,
 }
 
-impl NativeSandbox {
-    pub(super) fn new(
-        id: SandboxId,
-        mut cell: Cell,
-        plan: Plan,
-        overlays: Vec<LoweredOverlay>,
-        machine: &Machine,
-    ) -> io::Result<Self> {
+impl CellSandbox {
+    pub(crate) fn new(parts: Parts) -> Self {
+        let Parts { id, mut cell, plan, overlays, resources, environment } = parts;
         let refused = Arc::new(Refused::default());
         let listener = cell.take_listener().and_then(|listener| listen(listener, Arc::clone(&refused)));
         let running = Arc::new(AtomicUsize::new(0));
         let cell = Arc::new(cell);
-        let workspace = workspace(&cell, &plan, overlays, machine, &running)?;
-        Ok(Self {
+        let workspace = (!overlays.is_empty()).then(|| {
+            let filesystem = plan.policy.filesystem.clone();
+            OverlayWorkspace::new(overlays, filesystem, SystemTime::now(), Arc::clone(&running))
+        });
+        Self {
             id,
-            files: NativeFiles::new(Arc::clone(&cell)),
+            files: CellFiles::new(Arc::clone(&cell)),
             workspace,
-            resources: limits::resources(&plan.policy.limits, machine),
+            resources,
+            environment,
             shared: Arc::new(Shared {
                 cell,
                 report: plan.report(),
@@ -132,7 +129,7 @@ impl NativeSandbox {
                 is_fresh: AtomicBool::new(true),
             }),
             listener,
-        })
+        }
     }
 
     fn launch(&self, config: &SpawnConfig) -> Result<Launch, SpawnError> {
@@ -143,12 +140,12 @@ impl NativeSandbox {
                 hint: "set `tty = true` in [process], or use --tty".into(),
             });
         }
-        let directory = config.cwd.clone().or_else(|| policy.process.cwd.clone()).unwrap_or_else(|| view::HOME.into());
+        let directory = config.cwd.clone().or_else(|| policy.process.cwd.clone()).unwrap_or_else(|| HOME.into());
         if !directory.is_absolute() {
             let reason = "it is relative".to_owned();
             return Err(SpawnError::BadCwd { path: directory, reason });
         }
-        let environment = environment::environment(policy, config);
+        let environment = environment::environment(policy, &self.environment, config);
         let search = environment.iter().find(|(name, _)| *name == "PATH").map(|(_, path)| path.clone());
         Ok(Launch {
             program: config.program.clone(),
@@ -177,27 +174,8 @@ fn listen(listener: OwnedFd, refused: Arc<Refused>) -> Option<JoinHandle<()>> {
     }))
 }
 
-fn workspace(
-    cell: &Cell,
-    plan: &Plan,
-    overlays: Vec<LoweredOverlay>,
-    machine: &Machine,
-    running: &Arc<AtomicUsize>,
-) -> io::Result<Option<NativeWorkspace>> {
-    if overlays.is_empty() {
-        return Ok(None);
-    }
-    let mut trees = Vec::new();
-    for (overlay, upper) in overlays.into_iter().zip(cell.uppers()) {
-        let caller = machine.findings.privileged.then_some((overlay.owner.uid, overlay.owner.gid));
-        trees.push(OverlayTree { place: overlay.place, lower: overlay.lower, upper: upper.try_clone()?, caller });
-    }
-    let filesystem = plan.policy.filesystem.clone();
-    Ok(Some(NativeWorkspace::new(trees, filesystem, SystemTime::now(), Arc::clone(running))))
-}
-
 #[async_trait]
-impl Sandbox for NativeSandbox {
+impl Sandbox for CellSandbox {
     fn id(&self) -> &SandboxId {
         &self.id
     }
@@ -211,7 +189,7 @@ impl Sandbox for NativeSandbox {
         // Pipes and watchers belong to a runtime and panic without one; an embedding program gets an error instead.
         tokio::runtime::Handle::try_current()
             .map_err(|error| SpawnError::Setup { step: "finding the runtime".into(), reason: error.to_string() })?;
-        if self.workspace.as_ref().is_some_and(NativeWorkspace::is_discarded) {
+        if self.workspace.as_ref().is_some_and(OverlayWorkspace::is_discarded) {
             return Err(SpawnError::Lost { reason: "its workspace was discarded".into() });
         }
         let launch = self.launch(&config)?;
@@ -227,7 +205,7 @@ impl Sandbox for NativeSandbox {
             timeout: config.effective_timeout(limits.timeout.value),
             before,
         };
-        match NativeProcess::new(Parts { running, watch }) {
+        match CellProcess::new(Started { running, watch }) {
             Ok(process) => Ok(Box::new(process)),
             Err(error) => {
                 Err(SpawnError::Setup { step: "reading the command's output".into(), reason: error.to_string() })
@@ -250,7 +228,7 @@ impl Sandbox for NativeSandbox {
     }
 }
 
-impl Drop for NativeSandbox {
+impl Drop for CellSandbox {
     fn drop(&mut self) {
         if let Some(listener) = &self.listener {
             listener.abort();

@@ -18,7 +18,7 @@ use hotcell_core::policy::{FilesystemPolicy, Policy};
 use rustix::fs::{CWD, FileType, Mode, OFlags, XattrFlags, makedev};
 use tempfile::TempDir;
 
-use super::{NativeWorkspace, OverlayTree};
+use super::{OverlayTree, OverlayWorkspace};
 
 /// A host tree and an upper layer over it.
 struct Overlay {
@@ -47,14 +47,14 @@ impl Overlay {
     }
 
     /// The workspace as if the box were made now.
-    fn workspace(&self) -> NativeWorkspace {
+    fn workspace(&self) -> OverlayWorkspace {
         let trees = vec![OverlayTree {
             place: self.scratch.path().join("lower"),
             lower: pin(&self.lower(""), OFlags::PATH),
             upper: pin(&self.upper(""), OFlags::RDONLY),
             caller: self.caller,
         }];
-        NativeWorkspace::new(trees, self.policy.clone(), SystemTime::now(), Arc::clone(&self.running))
+        OverlayWorkspace::new(trees, self.policy.clone(), SystemTime::now(), Arc::clone(&self.running))
     }
 
     /// Changes as (path in the tree, kind, file).

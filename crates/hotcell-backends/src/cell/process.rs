@@ -1,4 +1,4 @@
-//! A command in a native box.
+//! A command in a box.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -18,7 +18,7 @@ use super::watch::Watch;
 type Ending = Option<Result<Outcome, ProcessError>>;
 
 /// A command, watched by a task of its own until it ends.
-pub(super) struct NativeProcess {
+pub(super) struct CellProcess {
     id: ProcessId,
     signaler: Signaler,
     terminal: Option<Arc<Terminal>>,
@@ -32,15 +32,15 @@ pub(super) struct NativeProcess {
 }
 
 /// What a command is started with, besides the command itself.
-pub(super) struct Parts {
+pub(super) struct Started {
     pub(super) running: Running,
     pub(super) watch: Watch,
 }
 
-impl NativeProcess {
+impl CellProcess {
     /// Starts watching a command that has just been started.
-    pub(super) fn new(parts: Parts) -> Result<Self, std::io::Error> {
-        let Parts { mut running, watch } = parts;
+    pub(super) fn new(started: Started) -> Result<Self, std::io::Error> {
+        let Started { mut running, watch } = started;
         let (said_ended, ended) = watch::channel(false);
         let terminal = running.take_terminal().map(Terminal::new).transpose()?.map(Arc::new);
         let (source, stdin): (Source, Option<Box<dyn ProcessStdin>>) = match &terminal {
@@ -97,7 +97,7 @@ impl Drop for CountDown {
     }
 }
 
-impl Drop for NativeProcess {
+impl Drop for CellProcess {
     fn drop(&mut self) {
         // Aborting drops the `Running`, which kills the command and what it started, unless it has ended.
         self.watcher.abort();
@@ -105,7 +105,7 @@ impl Drop for NativeProcess {
 }
 
 #[async_trait]
-impl SandboxedProcess for NativeProcess {
+impl SandboxedProcess for CellProcess {
     fn id(&self) -> ProcessId {
         self.id
     }
