@@ -193,13 +193,25 @@ pub(crate) struct CompletionsArguments {
 /// What the box is and what the code in it may do; every flag is a key of hotcell.toml.
 #[derive(Debug, Default, Args)]
 pub(crate) struct PolicyFlags {
-    /// Which kind of box: auto, native, docker, …
+    /// Which kind of box: auto, native, docker, oci, gvisor, …
     #[arg(long, value_name = "NAME", help_heading = "Box")]
     pub(crate) runtime: Option<String>,
 
     /// The weakest isolation that will do: process, container, user-kernel or microvm
     #[arg(long, value_name = "LEVEL", help_heading = "Box")]
     pub(crate) isolation: Option<String>,
+
+    /// The image that a container is made of [default: that of the runtime]
+    #[arg(long, value_name = "NAME", help_heading = "Box")]
+    pub(crate) image: Option<String>,
+
+    /// The OCI runtime of a container: runc, crun, runsc, … or a path [default: that of the runtime]
+    #[arg(long, value_name = "NAME", help_heading = "Box")]
+    pub(crate) oci_runtime: Option<String>,
+
+    /// Whether an image is fetched: never, when it is missing, or always [default: missing]
+    #[arg(long, value_name = "WHEN", help_heading = "Box")]
+    pub(crate) pull: Option<String>,
 
     /// Use this policy file in place of your own; the project's can still tighten
     #[arg(long, value_name = "FILE", help_heading = "Box")]

@@ -23,6 +23,9 @@ impl PolicyFlags {
             ("limits.output", "--max-output", &self.max_output),
             ("limits.timeout", "--timeout", &self.timeout),
             ("process.user", "--user", &self.user),
+            ("container.image", "--image", &self.image),
+            ("container.runtime", "--oci-runtime", &self.oci_runtime),
+            ("container.pull", "--pull", &self.pull),
         ];
         for (key, flag, text) in texts {
             if let Some(text) = text {

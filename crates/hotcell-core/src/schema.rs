@@ -55,6 +55,8 @@ struct HotcellToml {
     limits: LimitsTable,
     /// How commands start.
     process: ProcessTable,
+    /// What containers and virtual machines are made of.
+    container: ContainerTable,
 }
 
 #[derive(JsonSchema)]
@@ -154,6 +156,24 @@ struct ProcessTable {
     /// Whether commands may have a terminal.
     #[schemars(schema_with = "boolean")]
     tty: bool,
+}
+
+#[derive(JsonSchema)]
+#[schemars(deny_unknown_fields)]
+struct ContainerTable {
+    /// The image. One that a project names is used if it is here, and not fetched unless you say `pull`.
+    #[schemars(schema_with = "text")]
+    image: String,
+    /// The OCI runtime, as a name or an absolute path. Not in a project file.
+    #[schemars(schema_with = "text")]
+    runtime: String,
+    /// Whether an image may be fetched. Not in a project file.
+    #[schemars(schema_with = "pull_policy")]
+    pull: String,
+}
+
+fn pull_policy(_: &mut SchemaGenerator) -> Schema {
+    json_schema!({ "enum": ["never", "missing", "always"] })
 }
 
 fn runtime_names() -> Vec<&'static str> {
@@ -275,6 +295,6 @@ mod tests {
     #[test]
     fn every_key_may_be_absent_and_none_may_be_invented() {
         assert!(!json().contains("\"required\""));
-        assert_eq!(json().matches("\"additionalProperties\": false").count(), 7);
+        assert_eq!(json().matches("\"additionalProperties\": false").count(), 8);
     }
 }

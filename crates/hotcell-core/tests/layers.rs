@@ -7,7 +7,7 @@ use std::path::Path;
 use hotcell_core::capability::Control;
 use hotcell_core::config::{Config, Layer, Origin, environment_config};
 use hotcell_core::layers::{Context, Layers, PolicyError, resolve};
-use hotcell_core::policy::{Access, BoxUser, NetworkMode, Policy};
+use hotcell_core::policy::{Access, BoxUser, NetworkMode, Policy, PullPolicy};
 use hotcell_core::runtime::{Isolation, RuntimeChoice, RuntimeKind};
 
 fn context() -> Context {
@@ -303,4 +303,29 @@ fn values_that_a_program_gives_are_checked_too() {
         let message = result.unwrap_err().to_string();
         assert!(message.starts_with("the calling program: "), "{message}");
     }
+}
+
+#[test]
+fn what_a_project_names_as_image_is_not_fetched_unasked() {
+    let project = "[container]\nimage = \"a/b:1\"\n";
+    let container = policy(&with_project(Layers::default(), project)).container;
+    assert_eq!(container.image.as_deref(), Some("a/b:1"));
+    assert_eq!(container.pull, PullPolicy::Never);
+    let asked = with_project(user("[container]\npull = \"missing\"\n"), project);
+    assert_eq!(policy(&asked).container.pull, PullPolicy::Missing);
+    assert_eq!(policy(&user("[container]\nimage = \"c\"\n")).container.pull, PullPolicy::Missing);
+}
+
+#[test]
+fn a_project_names_no_program_of_the_host() {
+    for line in ["runtime = \"runc\"", "runtime = \"/tmp/evil\"", "pull = \"always\""] {
+        let text = format!("[container]\n{line}\n");
+        assert!(Config::parse(&text, "hotcell.toml", Layer::Project).is_err(), "{line}");
+        assert!(Config::parse(&text, "hotcell.toml", Layer::User).is_ok(), "{line}");
+    }
+    let parent = Policy::default();
+    let child = Policy::builder().oci_runtime("/tmp/evil").pull(PullPolicy::Always).build().unwrap();
+    assert!(!child.is_at_most(&parent));
+    let both = parent.narrow(&child);
+    assert_eq!((both.container.runtime, both.container.pull), (None, PullPolicy::Missing));
 }

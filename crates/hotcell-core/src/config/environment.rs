@@ -9,7 +9,7 @@ use crate::text::Printable;
 /// What every variable of Hotcell's begins with.
 const PREFIX: &str = "HOTCELL_";
 /// Variables that are not configuration: the log filter, and the policy file's path.
-const OTHER_VARIABLES: &[&str] = &["HOTCELL_LOG", "HOTCELL_POLICY"];
+const OTHER_VARIABLES: &[&str] = &["HOTCELL_LOG", "HOTCELL_POLICY", "HOTCELL_IMAGE_STORE"];
 /// Variables that tests use for themselves.
 const TEST_PREFIX: &str = "HOTCELL_TEST_";
 
@@ -62,7 +62,7 @@ mod tests {
     #[test]
     fn every_variable_is_read() {
         let variables: Vec<&str> = KEYS.iter().filter_map(|info| info.variable).collect();
-        assert_eq!(variables.len(), 11);
+        assert_eq!(variables.len(), 13);
         for variable in variables {
             let value = match variable {
                 "HOTCELL_RUNTIME" => "native",

@@ -55,6 +55,9 @@ pub(super) enum Key {
     Cwd,
     User,
     Tty,
+    Image,
+    OciRuntime,
+    Pull,
 }
 
 const PATHS: &str = "a list of paths";
@@ -114,6 +117,13 @@ pub const KEYS: &[KeyInfo] = &[
     key(Key::Cwd, "process.cwd", "a path", "cwd = \"src\"").flag("--cwd"),
     key(Key::User, "process.user", "a user of the box", "user = \"root\""),
     key(Key::Tty, "process.tty", "true or false", "tty = true").flag("--tty"),
+    key(Key::Image, "container.image", "the name of an image", "image = \"debian:12\"")
+        .flag("--image")
+        .variable("HOTCELL_IMAGE"),
+    key(Key::OciRuntime, "container.runtime", "the name or path of an OCI runtime", "runtime = \"crun\"")
+        .flag("--oci-runtime")
+        .variable("HOTCELL_OCI_RUNTIME"),
+    key(Key::Pull, "container.pull", "\"never\", \"missing\" or \"always\"", "pull = \"never\"").flag("--pull"),
 ];
 
 /// The key with this full name.

@@ -25,7 +25,7 @@ pub use parse::MAX_CONFIG_BYTES;
 pub(crate) use set::check_variable_name;
 
 use crate::capability::Control;
-use crate::policy::{BoxUser, Cpus, NetworkMode};
+use crate::policy::{BoxUser, Cpus, NetworkMode, PullPolicy};
 use crate::runtime::{Isolation, RuntimeChoice};
 use crate::secret::Secret;
 
@@ -59,6 +59,8 @@ pub struct Config {
     pub limits: LimitsConfig,
     /// `[process]`
     pub process: ProcessConfig,
+    /// `[container]`
+    pub container: ContainerConfig,
     /// `sandbox_url` and `sandbox_api_key`
     pub remote: RemoteConfig,
 }
@@ -162,6 +164,18 @@ pub struct ProcessConfig {
     pub user: Option<Sourced<BoxUser>>,
     /// Whether the command gets a terminal.
     pub tty: Option<Sourced<bool>>,
+}
+
+/// `[container]`: what containers are made of.
+#[derive(Debug, Clone, Default, PartialEq)]
+#[non_exhaustive]
+pub struct ContainerConfig {
+    /// The image.
+    pub image: Option<Sourced<String>>,
+    /// The OCI runtime.
+    pub runtime: Option<Sourced<String>>,
+    /// Whether an image may be fetched.
+    pub pull: Option<Sourced<PullPolicy>>,
 }
 
 /// `sandbox_url` and `sandbox_api_key`: the server of a remote backend.

@@ -8,7 +8,7 @@ use super::keys::Key;
 use super::quantity::{BadQuantity, parse_count, parse_duration, parse_size};
 use super::value::{Node, Written};
 use super::{Bound, Config, ConfigError, KEYS, KeyInfo, Layer, Origin, Sourced};
-use crate::policy::{BadCpus, Cpus};
+use crate::policy::{BadCpus, Cpus, check_image, check_runtime};
 use crate::secret::Secret;
 
 impl Config {
@@ -70,6 +70,15 @@ impl Config {
                 let text = value.text_or_integer(info)?;
                 let user = text.parse().map_err(|error| value.bad_value(info, &text, error))?;
                 self.process.user = Some(value.sourced(user));
+            }
+            Key::Image => self.container.image = Some(checked(value, info, check_image)?),
+            Key::OciRuntime => {
+                not_in_project(info, value, "it names a program that runs on your machine, outside every box")?;
+                self.container.runtime = Some(checked(value, info, check_runtime)?);
+            }
+            Key::Pull => {
+                not_in_project(info, value, "it decides what your machine fetches from others")?;
+                self.container.pull = Some(value.parsed(info)?);
             }
             Key::Tty => self.process.tty = Some(value.sourced(value.boolean(info)?)),
         }
@@ -181,6 +190,16 @@ fn path(value: &Written, info: &KeyInfo) -> Result<Sourced<PathBuf>, ConfigError
         return Err(value.bad_value(info, text, "a path has no NUL byte"));
     }
     Ok(value.sourced(PathBuf::from(text)))
+}
+
+fn checked(
+    value: &Written,
+    info: &KeyInfo,
+    check: fn(&str) -> Result<(), &'static str>,
+) -> Result<Sourced<String>, ConfigError> {
+    let text = value.text(info)?;
+    check(text).map_err(|reason| value.bad_value(info, text, reason))?;
+    Ok(value.sourced(text.to_owned()))
 }
 
 fn variable_name(value: &Written, info: &KeyInfo) -> Result<Sourced<String>, ConfigError> {

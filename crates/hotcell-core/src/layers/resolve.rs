@@ -10,7 +10,10 @@ use super::{Context, Layers, PolicyError};
 use crate::capability::Control;
 use crate::config::quantity::{BadQuantity, check_count, check_duration, check_size, show_duration, show_size};
 use crate::config::{Bound, Config, Layer, LimitsConfig, Sourced, check_variable_name};
-use crate::policy::{BoxUser, EnvPolicy, Limit, Limits, NetworkMode, Policy, ProcessPolicy};
+use crate::policy::{
+    BoxUser, ContainerPolicy, EnvPolicy, Limit, Limits, NetworkMode, Policy, ProcessPolicy, PullPolicy, check_image,
+    check_runtime,
+};
 use crate::runtime::{Isolation, RuntimeChoice};
 use crate::text::Printable;
 
@@ -37,6 +40,7 @@ pub fn resolve(layers: &Layers, context: &Context) -> Result<Policy, PolicyError
         env: environment(layers)?,
         limits: limits(layers)?,
         process: process(layers, context)?,
+        container: container(layers)?,
         approximate: approximate(layers)?,
     })
 }
@@ -201,6 +205,32 @@ fn process(layers: &Layers, context: &Context) -> Result<ProcessPolicy, PolicyEr
         cwd: cwd.map(|written| within_project(written, "process.cwd", context)).transpose()?,
         user: user(layers)?,
         tty: tty(layers)?,
+    })
+}
+
+fn container(layers: &Layers) -> Result<ContainerPolicy, PolicyError> {
+    let image = Said::by(layers, |config| &config.container.image);
+    let image = image.last.or(image.project).or(image.base);
+    let runtime = Said::by(layers, |config| &config.container.runtime);
+    let pull = Said::by(layers, |config| &config.container.pull);
+    for (said, key, check) in [
+        (image, "container.image", check_image as fn(&str) -> Result<(), &'static str>),
+        (runtime.last.or(runtime.base), "container.runtime", check_runtime),
+    ] {
+        let Some(said) = said else { continue };
+        check(&said.value).map_err(|reason| PolicyError::BadValue {
+            at: said.origin.clone().into(),
+            key: key.to_owned(),
+            reason: format!("cannot be `{}`: {reason}", Printable(&said.value)),
+        })?;
+    }
+    // What a project names is used if it is here. To fetch it is for the user to decide.
+    let from_project = image.is_some_and(|image| image.origin.layer == Layer::Project);
+    let unsaid = if from_project { PullPolicy::Never } else { PullPolicy::default() };
+    Ok(ContainerPolicy {
+        image: image.map(|image| image.value.clone()),
+        runtime: runtime.last.or(runtime.base).map(|runtime| runtime.value.clone()),
+        pull: pull.last.or(pull.base).map_or(unsaid, |pull| pull.value),
     })
 }
 

@@ -172,8 +172,7 @@ fn runtimes_with(asked: Isolation) -> String {
         .map(|kind| kind.as_str())
         .collect();
     match asked {
-        // gVisor is not a kind of its own.
-        Isolation::UserKernel => format!("docker or oci with gVisor's runsc, {}", names.join(", ")),
+        Isolation::UserKernel => format!("{}, or docker with gVisor's runsc", names.join(", ")),
         _ => names.join(", "),
     }
 }

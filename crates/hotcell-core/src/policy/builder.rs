@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use super::{BoxUser, Cpus, NetworkMode, Policy};
+use super::{BoxUser, Cpus, NetworkMode, Policy, PullPolicy};
 use crate::capability::Control;
 use crate::config::{Bound, Config, Layer, Origin, Sourced};
 use crate::layers::{Context, Layers, PolicyError, resolve};
@@ -210,6 +210,24 @@ impl PolicyBuilder {
     /// Whether commands may have a terminal.
     pub fn tty(mut self, tty: bool) -> Self {
         self.config.process.tty = Some(here(tty));
+        self
+    }
+
+    /// The image that containers and virtual machines are made of.
+    pub fn image(mut self, name: impl Into<String>) -> Self {
+        self.config.container.image = Some(here(name.into()));
+        self
+    }
+
+    /// The OCI runtime, as a name or an absolute path.
+    pub fn oci_runtime(mut self, name: impl Into<String>) -> Self {
+        self.config.container.runtime = Some(here(name.into()));
+        self
+    }
+
+    /// Whether an image may be fetched.
+    pub fn pull(mut self, pull: PullPolicy) -> Self {
+        self.config.container.pull = Some(here(pull));
         self
     }
 

@@ -4,6 +4,7 @@
 //! is held; [`crate::plan::plan`] finds that out, or refuses.
 
 mod builder;
+mod container;
 mod filesystem;
 mod limits;
 mod narrow;
@@ -17,6 +18,8 @@ use std::str::FromStr;
 use serde::{Serialize, Serializer};
 
 pub use builder::PolicyBuilder;
+pub use container::{ContainerPolicy, PullPolicy, UnknownPullPolicy};
+pub(crate) use container::{check_image, check_runtime};
 pub(crate) use filesystem::normalize;
 pub use filesystem::{Access, FilesystemPolicy, PathRule, ProtectedPath};
 pub use limits::{BadCpus, Cpus, Limit, Limits};
@@ -56,6 +59,8 @@ pub struct Policy {
     pub limits: Limits,
     /// How commands start.
     pub process: ProcessPolicy,
+    /// What containers are made of.
+    pub container: ContainerPolicy,
     /// The controls for which the caller accepts an approximation.
     pub approximate: BTreeSet<Control>,
 }
@@ -77,6 +82,7 @@ impl Default for Policy {
             env: EnvPolicy::default(),
             limits: Limits::default(),
             process: ProcessPolicy::default(),
+            container: ContainerPolicy::default(),
             approximate: BTreeSet::new(),
         }
     }

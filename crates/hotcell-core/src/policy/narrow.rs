@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use super::{Access, EnvPolicy, FilesystemPolicy, Limit, Limits, PathRule, Policy, ProcessPolicy};
+use super::{Access, ContainerPolicy, EnvPolicy, FilesystemPolicy, Limit, Limits, PathRule, Policy, ProcessPolicy};
 use crate::runtime::Isolation;
 
 impl Policy {
@@ -41,6 +41,12 @@ impl Policy {
                 },
                 tty: self.process.tty && child.process.tty,
             },
+            container: ContainerPolicy {
+                image: child.container.image.clone().or_else(|| self.container.image.clone()),
+                // A program of the host's: never the child's choice.
+                runtime: self.container.runtime.clone(),
+                pull: self.container.pull.min(child.container.pull),
+            },
             approximate: self.approximate.intersection(&child.approximate).copied().collect(),
         }
     }
@@ -61,6 +67,8 @@ impl Policy {
             && self.limits.is_at_most(&other.limits)
             && (!is_root(self) || is_root(other))
             && (!self.process.tty || other.process.tty)
+            && self.container.runtime == other.container.runtime
+            && self.container.pull <= other.container.pull
             && self.approximate.is_subset(&other.approximate)
     }
 }
