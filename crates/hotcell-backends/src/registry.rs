@@ -6,15 +6,26 @@ use hotcell_core::backend::SandboxBackend;
 use hotcell_core::runtime::RuntimeKind;
 
 /// How backends are started.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone)]
+#[non_exhaustive]
 pub struct StartOptions {
     /// How many native boxes to have half made ahead of being asked.
     pub warm: u32,
+    /// The OCI runtime of containers; none means that of the backend.
+    pub oci_runtime: Option<String>,
+}
+
+impl StartOptions {
+    /// Has `count` native boxes half made ahead.
+    #[must_use]
+    pub fn warm(count: u32) -> Self {
+        Self { warm: count, oci_runtime: None }
+    }
 }
 
 impl Default for StartOptions {
     fn default() -> Self {
-        Self { warm: 1 }
+        Self::warm(1)
     }
 }
 

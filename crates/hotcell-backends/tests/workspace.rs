@@ -38,7 +38,7 @@ impl Fixture {
             fs::set_permissions(&path, fs::Permissions::from_mode(0o644)).unwrap();
         }
         let policy = Policy::builder().overlay(tree.path()).cwd(tree.path()).build().unwrap();
-        let backend = start(RuntimeKind::Native, StartOptions { warm: 0 }).await.unwrap();
+        let backend = start(RuntimeKind::Native, StartOptions::warm(0)).await.unwrap();
         let plan = match plan(&policy, &backend.probe().await) {
             Ok(plan) => plan,
             Err(refusal) => {

@@ -57,7 +57,7 @@ mod linux {
     use super::{Diagnosis, Finding, State};
 
     pub(super) async fn examine() -> Diagnosis {
-        match NativeBackend::start(StartOptions { warm: 0 }).await {
+        match NativeBackend::start(StartOptions::warm(0)).await {
             Ok(backend) => diagnose(&backend),
             Err(error) => Diagnosis {
                 kernel: String::new(),

@@ -1,31 +1,42 @@
 //! The engine: backends that are running, and what they can do.
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use hotcell_backends::registry::{self, StartOptions};
+use hotcell_backends::registry::{self, BackendError, StartOptions};
 use hotcell_core::backend::{Sandbox, SandboxBackend, SandboxOutput, SpawnConfig};
 use hotcell_core::capability::Capabilities;
-use hotcell_core::plan::{NoBackend, Plan, choose};
+use hotcell_core::plan::{NoBackend, Plan, Unavailable, plan};
 use hotcell_core::policy::Policy;
+use hotcell_core::runtime::{Isolation, RuntimeChoice, RuntimeKind};
 
 use crate::{EngineError, OneShot};
 
 /// How an engine is started.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone)]
 #[non_exhaustive]
 pub struct EngineOptions {
     /// How many boxes to have half made ahead of being asked: a start is faster by what the kernel needs for
     /// namespaces. Each costs the memory of one idle process.
     pub warm: u32,
+    /// The backend that is started at once; `auto` means the native one. Others are started when a policy asks for them.
+    pub runtime: RuntimeChoice,
+    /// The OCI runtime of that backend.
+    pub oci_runtime: Option<String>,
 }
 
 impl Default for EngineOptions {
     fn default() -> Self {
-        Self { warm: 1 }
+        Self { warm: 1, runtime: RuntimeChoice::Auto, oci_runtime: None }
     }
 }
 
 impl EngineOptions {
+    /// For boxes of this policy: its backend is started at once, so that one that cannot start says so now.
+    #[must_use]
+    pub fn for_policy(policy: &Policy) -> Self {
+        Self { runtime: policy.runtime, oci_runtime: policy.container.runtime.clone(), ..Self::default() }
+    }
+
     /// Has `count` boxes half made ahead.
     #[must_use]
     pub fn warm(mut self, count: u32) -> Self {
@@ -56,51 +67,138 @@ pub struct Engine {
 
 #[derive(Debug)]
 struct Shared {
-    backends: Vec<Arc<dyn SandboxBackend>>,
-    capabilities: Vec<Capabilities>,
+    options: EngineOptions,
+    /// Whether other backends than those that were given may be started.
+    may_start: bool,
+    started: Mutex<Vec<Arc<Started>>>,
+    /// Held while one is being started, so that none is started twice.
+    starting: tokio::sync::Mutex<()>,
+}
+
+/// A backend that is running.
+#[derive(Debug)]
+struct Started {
+    oci_runtime: Option<String>,
+    backend: Arc<dyn SandboxBackend>,
+    capabilities: Capabilities,
 }
 
 impl Engine {
-    /// Starts an engine with every local backend of this build.
+    /// Starts an engine with the native backend; others are started when a policy asks for them.
     pub async fn new() -> Result<Self, EngineError> {
         Self::with_options(EngineOptions::default()).await
     }
 
     /// Starts an engine.
     pub async fn with_options(options: EngineOptions) -> Result<Self, EngineError> {
-        let mut backends = Vec::new();
-        for kind in registry::KINDS {
-            backends.push(registry::start(*kind, StartOptions { warm: options.warm }).await?);
-        }
-        Self::with_backends(backends).await
+        let kind = match options.runtime {
+            RuntimeChoice::Auto => RuntimeKind::Native,
+            RuntimeChoice::Kind(kind) => kind,
+        };
+        let oci_runtime = options.oci_runtime.clone();
+        let engine = Self::of(options, true);
+        engine.started(kind, oci_runtime.as_ref()).await?;
+        Ok(engine)
     }
 
-    /// An engine with these backends, in the order in which `auto` tries them.
+    /// An engine with these backends and no others, in the order in which `auto` tries them.
     pub async fn with_backends(backends: Vec<Arc<dyn SandboxBackend>>) -> Result<Self, EngineError> {
-        let mut capabilities = Vec::new();
-        for backend in &backends {
-            capabilities.push(backend.probe().await);
+        let engine = Self::of(EngineOptions::default(), false);
+        for backend in backends {
+            let capabilities = backend.probe().await;
+            engine.list().push(Arc::new(Started { oci_runtime: None, backend, capabilities }));
         }
-        Ok(Self { shared: Arc::new(Shared { backends, capabilities }) })
+        Ok(engine)
     }
 
-    /// What each backend can hold on this machine.
-    pub fn capabilities(&self) -> &[Capabilities] {
-        &self.shared.capabilities
+    fn of(options: EngineOptions, may_start: bool) -> Self {
+        let shared = Shared { options, may_start, started: Mutex::default(), starting: tokio::sync::Mutex::default() };
+        Self { shared: Arc::new(shared) }
     }
 
-    /// What would be enforced for `policy`, and by which mechanism; or why it is refused.
-    pub fn plan(&self, policy: &Policy) -> Result<Plan, NoBackend> {
-        choose(policy, &self.shared.capabilities)
+    fn list(&self) -> MutexGuard<'_, Vec<Arc<Started>>> {
+        // Nothing panics while it is held.
+        self.shared.started.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// What each backend that has been started can hold on this machine.
+    pub fn capabilities(&self) -> Vec<Capabilities> {
+        self.list().iter().map(|started| started.capabilities.clone()).collect()
+    }
+
+    fn find(&self, kind: RuntimeKind, oci_runtime: Option<&String>) -> Option<Arc<Started>> {
+        let matches = |started: &&Arc<Started>| {
+            let any_runtime = !self.shared.may_start || !is_container(kind);
+            started.backend.kind() == kind && (any_runtime || started.oci_runtime.as_ref() == oci_runtime)
+        };
+        self.list().iter().find(matches).cloned()
+    }
+
+    /// The backend, started if need be.
+    async fn started(&self, kind: RuntimeKind, oci_runtime: Option<&String>) -> Result<Arc<Started>, BackendError> {
+        if let Some(started) = self.find(kind, oci_runtime) {
+            return Ok(started);
+        }
+        if !self.shared.may_start {
+            return Err(BackendError::NotBuilt { kind });
+        }
+        let _starting = self.shared.starting.lock().await;
+        if let Some(started) = self.find(kind, oci_runtime) {
+            return Ok(started);
+        }
+        let mut options = StartOptions::warm(self.shared.options.warm);
+        options.oci_runtime = oci_runtime.cloned();
+        let backend = registry::start(kind, options).await?;
+        let capabilities = backend.probe().await;
+        let started = Arc::new(Started { oci_runtime: oci_runtime.cloned(), backend, capabilities });
+        self.list().push(Arc::clone(&started));
+        Ok(started)
+    }
+
+    /// What would be enforced for `policy`, and by which mechanism; or why it is refused. Starts the backends that it takes
+    /// to know, and makes no box.
+    pub async fn plan(&self, policy: &Policy) -> Result<Plan, NoBackend> {
+        self.choose(policy).await.map(|(_, plan)| plan)
+    }
+
+    /// The first backend that can hold the policy.
+    async fn choose(&self, policy: &Policy) -> Result<(Arc<Started>, Plan), NoBackend> {
+        let (mut refusals, mut unavailable) = (Vec::new(), Vec::new());
+        for kind in self.candidates(policy) {
+            match self.started(kind, policy.container.runtime.as_ref()).await {
+                Ok(started) => match plan(policy, &started.capabilities) {
+                    Ok(plan) => return Ok((started, plan)),
+                    Err(refusal) => refusals.push(refusal),
+                },
+                Err(error) => unavailable.push(Unavailable { kind, reason: error.to_string() }),
+            }
+        }
+        Err(NoBackend { runtime: policy.runtime, refusals, unavailable })
+    }
+
+    /// The kinds of boxes that a policy may get, in order of preference. With `auto` these are local ones that could have the
+    /// isolation that is asked for.
+    fn candidates(&self, policy: &Policy) -> Vec<RuntimeKind> {
+        let running: Vec<RuntimeKind> = self.list().iter().map(|started| started.backend.kind()).collect();
+        let known = if self.shared.may_start { registry::KINDS.to_vec() } else { running.clone() };
+        let could = |kind: &RuntimeKind| {
+            // One that runs can say best why it cannot; others are not started in vain.
+            let strong = is_container(*kind) && policy.container.runtime.is_some();
+            strong
+                || running.contains(kind)
+                || policy.isolation.is_none_or(|asked| kind.usual_isolation().satisfies(asked))
+        };
+        match policy.runtime {
+            RuntimeChoice::Kind(kind) if self.shared.may_start => vec![kind],
+            RuntimeChoice::Kind(kind) => known.into_iter().filter(|known| *known == kind).collect(),
+            RuntimeChoice::Auto => known.into_iter().filter(|kind| !kind.is_remote() && could(kind)).collect(),
+        }
     }
 
     /// Makes a box that is kept: commands can be started in it until it is destroyed or dropped.
     pub async fn create(&self, policy: &Policy) -> Result<Box<dyn Sandbox>, EngineError> {
-        let plan = self.plan(policy)?;
-        let backend = self.shared.backends.iter().find(|backend| backend.kind() == plan.kind);
-        // A plan is made from the capabilities of one of these backends, so it is there.
-        let backend = backend.ok_or(NoBackend { runtime: policy.runtime, refusals: Vec::new() })?;
-        Ok(backend.create(&plan).await?)
+        let (started, plan) = self.choose(policy).await?;
+        Ok(started.backend.create(&plan).await?)
     }
 
     /// Runs one command in a box of its own, under the default policy, and captures its output.
@@ -135,4 +233,9 @@ impl Engine {
         // Dropping waits for the helper process, which takes as long as the kernel needs to end the boxes.
         let _ = tokio::task::spawn_blocking(move || drop(self)).await;
     }
+}
+
+/// Whether an OCI runtime runs its boxes.
+fn is_container(kind: RuntimeKind) -> bool {
+    matches!(kind.usual_isolation(), Isolation::Container | Isolation::UserKernel)
 }

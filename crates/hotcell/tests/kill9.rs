@@ -44,7 +44,7 @@ async fn victim() {
     let pool = Pool::new(&engine, policy, 2).await.unwrap();
     // Overlays and terminals have resources of their own.
     let overlay = Policy::builder().overlay(&tree).tty(true).build().unwrap();
-    let kept = match engine.plan(&overlay) {
+    let kept = match engine.plan(&overlay).await {
         Ok(_) => Some(engine.create(&overlay).await.unwrap()),
         Err(_) => None,
     };

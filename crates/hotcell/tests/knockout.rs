@@ -24,8 +24,8 @@ async fn pair(test: &str, without: Layers) -> Option<(Engine, Engine)> {
 }
 
 /// A policy that is refused without the layer, and is accepted with these words.
-fn accepted(engine: &Engine, policy: &Policy, control: Control, in_so_many_words: Policy) -> Policy {
-    let refusal = engine.plan(policy).expect_err("a box without a layer was made without being asked for");
+async fn accepted(engine: &Engine, policy: &Policy, control: Control, in_so_many_words: Policy) -> Policy {
+    let refusal = engine.plan(policy).await.expect_err("a box without a layer was made without being asked for");
     assert!(refusal.to_string().contains(control.as_str()), "{refusal}");
     in_so_many_words
 }
@@ -35,7 +35,7 @@ async fn without_the_filter_the_kernel_is_open() {
     let without = Layers { seccomp: false, ..Layers::ALL };
     let Some((open, whole)) = pair("without_the_filter_the_kernel_is_open", without).await else { return };
     let words = Policy::builder().approximate(Control::Syscalls).build().unwrap();
-    let policy = accepted(&open, &Policy::default(), Control::Syscalls, words);
+    let policy = accepted(&open, &Policy::default(), Control::Syscalls, words).await;
     let probe = r"
 import ctypes, os, platform, socket
 libc = ctypes.CDLL(None)
@@ -69,7 +69,7 @@ async fn without_the_network_namespace_the_host_is_reached() {
     let without = Layers { network_namespace: false, ..Layers::ALL };
     let Some((open, whole)) = pair("without_the_network_namespace_the_host_is_reached", without).await else { return };
     let words = Policy::builder().approximate(Control::Network).build().unwrap();
-    let policy = accepted(&open, &Policy::default(), Control::Network, words);
+    let policy = accepted(&open, &Policy::default(), Control::Network, words).await;
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     listener.set_nonblocking(true).unwrap();
     let port = listener.local_addr().unwrap().port();
@@ -179,7 +179,7 @@ async fn without_dropping_privileges_the_box_keeps_some() {
     let without = Layers { privileges: false, ..Layers::ALL };
     let Some((open, whole)) = pair("without_dropping_privileges_the_box_keeps_some", without).await else { return };
     let words = Policy::builder().approximate(Control::Privileges).build().unwrap();
-    let policy = accepted(&open, &Policy::default(), Control::Privileges, words);
+    let policy = accepted(&open, &Policy::default(), Control::Privileges, words).await;
     let [(_, command), (_, init)] = on_the_host(&whole, &Policy::default()).await;
     assert_eq!((command.as_str(), init.as_str()), (NONE, NONE));
     // The bounding set is emptied before anything else, so no command gets any even so: two layers hold that.

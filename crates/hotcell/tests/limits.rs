@@ -20,10 +20,10 @@ const NO_CGROUPS: Layers = Layers { cgroups: false, ..Layers::ALL };
 
 /// A policy with one limit on `control`. Where the limit cannot be held, checks that it is refused by name, and accepts
 /// an approximation.
-fn limited(engine: &Engine, control: Control, limit: impl Fn(PolicyBuilder) -> PolicyBuilder) -> Policy {
+async fn limited(engine: &Engine, control: Control, limit: impl Fn(PolicyBuilder) -> PolicyBuilder) -> Policy {
     let policy = || limit(Policy::builder().timeout(LONG));
     let strict = policy().build().unwrap();
-    match engine.plan(&strict) {
+    match engine.plan(&strict).await {
         Ok(_) => strict,
         Err(refusal) => {
             let text = refusal.to_string();
@@ -61,7 +61,7 @@ fn eater(how: &str) -> SpawnConfig {
 }
 
 async fn eat(engine: &Engine, approximated: bool) {
-    let policy = limited(engine, Control::Memory, |policy| policy.memory(64 * MIB));
+    let policy = limited(engine, Control::Memory, |policy| policy.memory(64 * MIB)).await;
     for (name, how) in EATERS {
         if approximated && *name == "memfd" {
             // Said in the report: a memory file that nobody maps is not seen by sampling.
@@ -82,10 +82,10 @@ async fn memory_of_every_kind_counts() {
     if !has_program("memory_of_every_kind_counts", PYTHON) {
         return;
     }
-    let approximated = !is_enforced(&engine.plan(&Policy::default()).unwrap().report(), Control::Memory);
+    let approximated = !is_enforced(&engine.plan(&Policy::default()).await.unwrap().report(), Control::Memory);
     eat(&engine, approximated).await;
     // The control: the same program under a limit that it keeps.
-    let policy = limited(&engine, Control::Memory, |policy| policy.memory(400 * MIB));
+    let policy = limited(&engine, Control::Memory, |policy| policy.memory(400 * MIB)).await;
     let output = engine.run_with(&policy, python("b = bytearray(200 << 20)")).await.unwrap();
     assert_status(&output, Status::Exited(0));
 }
@@ -120,7 +120,7 @@ async fn a_default_limit_may_be_approximated_and_the_report_says_so() {
 async fn a_box_full_of_memory_files_still_answers() {
     let test = "a_box_full_of_memory_files_still_answers";
     let Some(engine) = engine(test).await else { return };
-    let policy = limited(&engine, Control::Memory, |policy| policy.memory(32 * MIB));
+    let policy = limited(&engine, Control::Memory, |policy| policy.memory(32 * MIB)).await;
     let sandbox = engine.create(&policy).await.unwrap();
     let filling = "head -c 100000000 /dev/zero > /tmp/full; exit 7";
     let output = common::run_in(&*sandbox, sh(filling)).await;
@@ -143,7 +143,7 @@ async fn an_earlier_misfortune_is_not_blamed_on_a_later_command() {
     if !has_program(test, PYTHON) {
         return;
     }
-    if !is_enforced(&engine.plan(&Policy::default()).unwrap().report(), Control::Memory) {
+    if !is_enforced(&engine.plan(&Policy::default()).await.unwrap().report(), Control::Memory) {
         return skip(test, "no cgroup can be made here");
     }
     let policy = Policy::builder().memory(64 * MIB).timeout(LONG).build().unwrap();
@@ -170,7 +170,7 @@ fn cpu_of(output: &SandboxOutput) -> Option<Duration> {
 async fn cpu_time_is_the_total_over_all_processes() {
     let Some(engine) = engine("cpu_time_is_the_total_over_all_processes").await else { return };
     let limit = Duration::from_millis(700);
-    let policy = limited(&engine, Control::CpuTime, |policy| policy.cpu_time(limit));
+    let policy = limited(&engine, Control::CpuTime, |policy| policy.cpu_time(limit)).await;
     let output = engine.run_with(&policy, sh(SPINNERS)).await.unwrap();
     assert_status(&output, Status::CpuTime);
     if is_enforced(&output.outcome.report, Control::CpuTime) {
@@ -188,9 +188,9 @@ async fn cpu_time_is_sampled_without_cgroups() {
     }
     let engine = engine_with(NO_CGROUPS).await;
     let limit = |policy: PolicyBuilder| policy.cpu_time(Duration::from_millis(700));
-    let refusal = engine.plan(&limit(Policy::builder()).build().unwrap()).unwrap_err().to_string();
+    let refusal = engine.plan(&limit(Policy::builder()).build().unwrap()).await.unwrap_err().to_string();
     assert!(refusal.contains("cpu-time ("), "{refusal}");
-    let policy = limited(&engine, Control::CpuTime, limit);
+    let policy = limited(&engine, Control::CpuTime, limit).await;
     let output = engine.run_with(&policy, sh(SPINNERS)).await.unwrap();
     assert_status(&output, Status::CpuTime);
 }
@@ -198,7 +198,7 @@ async fn cpu_time_is_sampled_without_cgroups() {
 #[tokio::test(flavor = "multi_thread")]
 async fn sleeping_uses_no_cpu_time() {
     let Some(engine) = engine("sleeping_uses_no_cpu_time").await else { return };
-    let policy = limited(&engine, Control::CpuTime, |policy| policy.cpu_time(Duration::from_millis(500)));
+    let policy = limited(&engine, Control::CpuTime, |policy| policy.cpu_time(Duration::from_millis(500))).await;
     let output = engine.run_with(&policy, sh("sleep 1; exit 4")).await.unwrap();
     assert_status(&output, Status::Exited(4));
 }
@@ -217,7 +217,7 @@ async fn processes_are_counted() {
         return;
     }
     for engine in [engine(test).await.unwrap(), engine_with(NO_CGROUPS).await] {
-        let policy = limited(&engine, Control::ProcessCount, |policy| policy.processes(20));
+        let policy = limited(&engine, Control::ProcessCount, |policy| policy.processes(20)).await;
         let output = engine.run_with(&policy, forks(40)).await.unwrap();
         assert_status(&output, Status::Processes);
         if is_enforced(&output.outcome.report, Control::ProcessCount) {
@@ -237,7 +237,7 @@ async fn threads_count_as_processes() {
     if !has_program(test, PYTHON) {
         return;
     }
-    let policy = limited(&engine, Control::ProcessCount, |policy| policy.processes(20));
+    let policy = limited(&engine, Control::ProcessCount, |policy| policy.processes(20)).await;
     let bomb = "import os, threading, time\nn = 0\ntry:\n  while n < 60:\n    threading.Thread(target=time.sleep, args=(60,), daemon=True).start(); n += 1\nexcept RuntimeError: pass\nprint(n, flush=True)\nos._exit(9)";
     let output = engine.run_with(&policy, python(bomb)).await.unwrap();
     if is_enforced(&output.outcome.report, Control::ProcessCount) {
@@ -246,7 +246,7 @@ async fn threads_count_as_processes() {
     // Without the cgroup's counter nothing is left to tell by: the threads are gone with their process.
     let counted = output.outcome.usage.processes.is_some();
     assert_status(&output, if counted { Status::Processes } else { Status::Exited(9) });
-    let roomy = limited(&engine, Control::ProcessCount, |policy| policy.processes(100));
+    let roomy = limited(&engine, Control::ProcessCount, |policy| policy.processes(100)).await;
     let output = engine.run_with(&roomy, python(bomb)).await.unwrap();
     assert_eq!((output.status(), common::text(&output.stdout)), (Status::Exited(9), "60\n".to_owned()));
 }
@@ -259,7 +259,8 @@ async fn a_fork_bomb_ends_and_leaves_nothing() {
     }
     for engine in [engine(test).await.unwrap(), engine_with(NO_CGROUPS).await] {
         let policy =
-            limited(&engine, Control::ProcessCount, |policy| policy.processes(30).timeout(Duration::from_secs(2)));
+            limited(&engine, Control::ProcessCount, |policy| policy.processes(30).timeout(Duration::from_secs(2)))
+                .await;
         let word = marker();
         // Each tries for ever, whatever fails.
         let bomb = "trap '' TERM INT HUP; while :; do /bin/sh -c \"$0\" \"$0\" \"$1\" & done 2>/dev/null";
@@ -280,7 +281,7 @@ async fn a_full_disk_has_a_name_of_its_own() {
     let Some(engine) = engine("a_full_disk_has_a_name_of_its_own").await else { return };
     let place = Place::new();
     let tree = place.dir("tree");
-    let policy = limited(&engine, Control::Disk, |policy| policy.disk(8 * MIB));
+    let policy = limited(&engine, Control::Disk, |policy| policy.disk(8 * MIB)).await;
     for directory in ["/tmp", "/var/tmp", "/dev/shm", "/home/hotcell"] {
         let full = format!("head -c 20000000 /dev/zero > {directory}/full");
         assert_status(&engine.run_with(&policy, sh(&full)).await.unwrap(), Status::Disk);
@@ -288,7 +289,7 @@ async fn a_full_disk_has_a_name_of_its_own() {
         assert_status(&engine.run_with(&policy, sh(&fits)).await.unwrap(), Status::Exited(5));
     }
     let overlaid = Policy::builder().disk(8 * MIB).overlay(&tree).build().unwrap();
-    if engine.plan(&overlaid).is_err() {
+    if engine.plan(&overlaid).await.is_err() {
         return skip("a_full_disk_has_a_name_of_its_own (overlay)", "no overlays here");
     }
     let full = format!("head -c 20000000 /dev/zero > {}/full", tree.display());
@@ -303,7 +304,7 @@ async fn the_number_of_files_is_bounded() {
     if !has_program(test, PYTHON) {
         return;
     }
-    let policy = limited(&engine, Control::Disk, |policy| policy.disk(8 * MIB));
+    let policy = limited(&engine, Control::Disk, |policy| policy.disk(8 * MIB)).await;
     let many =
         "import os\nos.chdir('/tmp')\nfor i in range(100000): os.close(os.open(str(i), os.O_CREAT | os.O_WRONLY))";
     assert_status(&engine.run_with(&policy, python(many)).await.unwrap(), Status::Disk);
@@ -315,7 +316,7 @@ async fn the_number_of_files_is_bounded() {
 async fn a_small_disk_is_not_a_full_one() {
     let Some(engine) = engine("a_small_disk_is_not_a_full_one").await else { return };
     for kib in [16, 64, 1024] {
-        let policy = limited(&engine, Control::Disk, |policy| policy.disk(kib << 10));
+        let policy = limited(&engine, Control::Disk, |policy| policy.disk(kib << 10)).await;
         match engine.run_with(&policy, sh("exit 3")).await {
             Ok(output) => assert_status(&output, Status::Exited(3)),
             // A disk on which no box fits may be refused.
@@ -327,7 +328,7 @@ async fn a_small_disk_is_not_a_full_one() {
 #[tokio::test(flavor = "multi_thread")]
 async fn output_is_cut_at_the_limit_exactly() {
     let Some(engine) = engine("output_is_cut_at_the_limit_exactly").await else { return };
-    let policy = limited(&engine, Control::Output, |policy| policy.output(MIB));
+    let policy = limited(&engine, Control::Output, |policy| policy.output(MIB)).await;
     let output = engine.run_with(&policy, sh("yes")).await.unwrap();
     assert_status(&output, Status::Output);
     assert_eq!(output.stdout.total, MIB);
@@ -336,7 +337,7 @@ async fn output_is_cut_at_the_limit_exactly() {
     assert_status(&output, Status::Output);
     assert_eq!(output.stdout.total + output.stderr.total, MIB);
     // One byte too many is seen, also when it is found in the pipe after the command has ended.
-    let thousand = limited(&engine, Control::Output, |policy| policy.output(1000));
+    let thousand = limited(&engine, Control::Output, |policy| policy.output(1000)).await;
     let sandbox = engine.create(&thousand).await.unwrap();
     let mut process = sandbox.spawn(sh("head -c 1001 /dev/zero")).await.unwrap();
     let mut unread = process.take_io().output.unwrap();
@@ -358,7 +359,7 @@ async fn output_is_cut_at_the_limit_exactly() {
 #[tokio::test(flavor = "multi_thread")]
 async fn output_that_nobody_reads_counts() {
     let Some(engine) = engine("output_that_nobody_reads_counts").await else { return };
-    let policy = limited(&engine, Control::Output, |policy| policy.output(MIB));
+    let policy = limited(&engine, Control::Output, |policy| policy.output(MIB)).await;
     let command = engine.start(&policy, sh("yes")).await.unwrap();
     assert_eq!(command.finish().await.unwrap().status, Status::Output);
 }
@@ -370,7 +371,7 @@ async fn open_files_are_counted() {
     if !has_program(test, PYTHON) {
         return;
     }
-    let policy = limited(&engine, Control::OpenFiles, |policy| policy.open_files(32));
+    let policy = limited(&engine, Control::OpenFiles, |policy| policy.open_files(32)).await;
     let open = "import os\nn = 3\ntry:\n  while n < 100: os.open('/dev/null', os.O_RDONLY); n += 1\nexcept OSError as e: print(n, e.errno)";
     assert_eq!(common::stdout(&engine.run_with(&policy, python(open)).await.unwrap()), "32 24\n");
     let raise = "import resource as r\ntry: r.setrlimit(r.RLIMIT_NOFILE, (64, 64))\nexcept Exception: print('no')";
@@ -451,7 +452,7 @@ async fn cpus_are_shared_out_or_refused() {
     let test = "cpus_are_shared_out_or_refused";
     let Some(engine) = engine(test).await else { return };
     let policy = Policy::builder().cpus(0.25).timeout(Duration::from_secs(2)).build().unwrap();
-    if let Err(refusal) = engine.plan(&policy) {
+    if let Err(refusal) = engine.plan(&policy).await {
         assert!(refusal.to_string().contains("cpus ("), "{refusal}");
         return skip(test, "no cgroup with a cpu controller");
     }
@@ -464,7 +465,7 @@ async fn cpus_are_shared_out_or_refused() {
 #[tokio::test(flavor = "multi_thread")]
 async fn too_little_to_start_with_is_an_error() {
     let Some(engine) = engine("too_little_to_start_with_is_an_error").await else { return };
-    let policy = limited(&engine, Control::Memory, |policy| policy.memory(4096));
+    let policy = limited(&engine, Control::Memory, |policy| policy.memory(4096)).await;
     let error = engine.run_with(&policy, sh("exit 0")).await.unwrap_err();
     assert!(error.to_string().contains("memory"), "{error}");
     for zero in [Policy::builder().processes(0), Policy::builder().disk(0), Policy::builder().timeout(Duration::ZERO)] {

@@ -81,7 +81,7 @@ async fn in_box(
     sink: Sink,
 ) -> Result<Option<(Outcome, Streams)>, Failure> {
     if verbose {
-        let plan = engine.plan(policy).map_err(|refused| Failure::refused(refused, engine.capabilities()))?;
+        let plan = engine.plan(policy).await.map_err(|refused| Failure::refused(refused, &engine.capabilities()))?;
         output::message(&format!("{} box, isolation {}", plan.kind, plan.isolation));
         output::lines(&report::enforcement_table(&plan.enforcement));
     }

@@ -28,7 +28,7 @@ pub(crate) async fn run(
     let raw_terminal = config.tty.is_some() && sink.is_live();
     let mut signals = Signals::listen().map_err(|error| Failure::new("signals", error))?;
     let mut command =
-        engine.start(policy, config).await.map_err(|error| Failure::engine(error, engine.capabilities()))?;
+        engine.start(policy, config).await.map_err(|error| Failure::engine(error, &engine.capabilities()))?;
     let raw_mode = match raw_terminal.then(RawMode::enter).transpose() {
         Ok(raw_mode) => raw_mode.flatten(),
         Err(error) => {
@@ -50,7 +50,7 @@ pub(crate) async fn run(
 
 /// Waits for the command. Its box is only let go of: whoever ends the engine waits for all of it at once.
 async fn finish(command: OneShot, engine: &Engine) -> Result<Outcome, Failure> {
-    command.wait().await.map_err(|error| Failure::engine(error, engine.capabilities()))
+    command.wait().await.map_err(|error| Failure::engine(error, &engine.capabilities()))
 }
 
 /// Carries bytes and signals until the command and all its output have ended, or the user insists.

@@ -70,7 +70,7 @@ fn flags_and_files_change_the_plan() {
 fn a_refusal_names_every_rule() {
     let place = Place::new();
     place.hotcell(&["plan", "--isolation", "microvm"]).assert_refused(&["isolation (microvm", "what would:"]);
-    place.hotcell(&["plan", "--runtime", "docker"]).assert_refused(&["the docker backend", "hint: "]);
+    place.hotcell(&["plan", "--runtime", "wasm"]).assert_refused(&["`wasm` backend", "hint: "]);
     let ran = place.hotcell(&["plan", "--json", "--isolation", "microvm"]);
     assert_eq!((ran.code, ran.json()["error"]["kind"].as_str()), (125, Some("refused")));
 }

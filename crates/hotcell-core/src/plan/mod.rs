@@ -17,7 +17,7 @@ use std::fmt;
 
 use serde::Serialize;
 
-pub use refusal::{NoBackend, Refusal, RefusedRule, Subject};
+pub use refusal::{NoBackend, Refusal, RefusedRule, Subject, Unavailable};
 
 use crate::capability::{Capabilities, Capability, Control};
 use crate::policy::Policy;
@@ -134,7 +134,7 @@ pub fn choose(policy: &Policy, candidates: &[Capabilities]) -> Result<Plan, NoBa
             Err(refusal) => refusals.push(refusal),
         }
     }
-    Err(NoBackend { runtime: policy.runtime, refusals })
+    Err(NoBackend { runtime: policy.runtime, refusals, unavailable: Vec::new() })
 }
 
 /// What speaks against this box as a whole.

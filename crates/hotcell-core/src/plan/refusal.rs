@@ -106,17 +106,34 @@ pub struct NoBackend {
     pub runtime: RuntimeChoice,
     /// What each eligible candidate says, in order of preference; empty if there is none.
     pub refusals: Vec<Refusal>,
+    /// Backends that would have been candidates and could not be started.
+    pub unavailable: Vec<Unavailable>,
+}
+
+/// A backend that could not be started, and why.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Unavailable {
+    /// The backend.
+    pub kind: RuntimeKind,
+    /// Why, and what would help.
+    pub reason: String,
 }
 
 impl fmt::Display for NoBackend {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match (self.refusals.as_slice(), self.runtime) {
-            ([], RuntimeChoice::Auto) => f.write_str("no local backend is available, so nothing was run"),
-            ([], RuntimeChoice::Kind(kind)) => write!(f, "the {kind} backend is not available, so nothing was run"),
-            ([only], _) => only.fmt(f),
+            ([], RuntimeChoice::Auto) => f.write_str("no local backend is available, so nothing was run")?,
+            ([], RuntimeChoice::Kind(kind)) => write!(f, "the {kind} backend is not available, so nothing was run")?,
+            ([only], _) => only.fmt(f)?,
             (several, _) => {
                 f.write_str("no backend can hold this policy, so nothing was run:")?;
-                several.iter().try_for_each(|refusal| write!(f, "\n{refusal}"))
+                several.iter().try_for_each(|refusal| write!(f, "\n{refusal}"))?;
+            }
+        }
+        match (self.unavailable.as_slice(), self.runtime) {
+            ([only], RuntimeChoice::Kind(_)) => write!(f, ": {}", only.reason),
+            (several, _) => {
+                several.iter().try_for_each(|other| write!(f, "\nnot available: {}: {}", other.kind, other.reason))
             }
         }
     }

@@ -41,7 +41,7 @@ impl Boxed {
 
     /// An engine of its own.
     pub async fn engine(&self) -> Result<Engine, String> {
-        let options = StartOptions { warm: 0 };
+        let options = StartOptions::warm(0);
         let backend: Arc<dyn SandboxBackend> = match self.kind {
             RuntimeKind::Native => {
                 Arc::new(NativeBackend::start_with(options, self.layers).await.map_err(|error| in_full(&error))?)
@@ -79,7 +79,7 @@ impl Target for Boxed {
         let policy = job.policy().map_err(|error| NotRun::Failed(in_full(&error)))?;
         let policy = self.accept(policy);
         let engine = self.engine().await.map_err(NotRun::Failed)?;
-        if let Err(refusal) = engine.plan(&policy) {
+        if let Err(refusal) = engine.plan(&policy).await {
             engine.close().await;
             return Err(NotRun::NotApplicable(format!("{REFUSED}{}", first_reason(&refusal))));
         }

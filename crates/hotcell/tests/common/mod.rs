@@ -12,9 +12,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
-use hotcell::{
-    CaptureLimits, CapturedStream, Engine, EngineOptions, Policy, Sandbox, SandboxBackend, SandboxOutput, SpawnConfig,
-};
+use hotcell::{CaptureLimits, CapturedStream, Engine, Policy, Sandbox, SandboxBackend, SandboxOutput, SpawnConfig};
 use hotcell_backends::native::{Layers, NativeBackend};
 use hotcell_backends::registry::StartOptions;
 use tempfile::TempDir;
@@ -48,10 +46,10 @@ pub(crate) fn is_root() -> bool {
     fs::metadata("/proc/self").unwrap().uid() == 0
 }
 
-/// An engine without boxes made ahead; none, after listing the test as skipped, where no box can be made.
+/// A native engine without boxes made ahead; none, after listing the test as skipped, where no box can be made.
 pub(crate) async fn engine(test: &str) -> Option<Engine> {
-    let engine = Engine::with_options(EngineOptions::default().warm(0)).await.unwrap();
-    match engine.plan(&Policy::default()) {
+    let engine = engine_with(Layers::ALL).await;
+    match engine.plan(&Policy::default()).await {
         Ok(_) => Some(engine),
         Err(refusal) => {
             skip(test, &refusal.to_string());
@@ -62,7 +60,7 @@ pub(crate) async fn engine(test: &str) -> Option<Engine> {
 
 /// An engine whose boxes have only these layers. The policy has to accept what is missing.
 pub(crate) async fn engine_with(layers: Layers) -> Engine {
-    let backend = NativeBackend::start_with(StartOptions { warm: 0 }, layers).await.unwrap();
+    let backend = NativeBackend::start_with(StartOptions::warm(0), layers).await.unwrap();
     let backend: Arc<dyn SandboxBackend> = Arc::new(backend);
     Engine::with_backends(vec![backend]).await.unwrap()
 }

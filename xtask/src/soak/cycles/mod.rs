@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
-use hotcell::{Engine, Policy};
+use hotcell::{Engine, Policy, RuntimeKind};
 
 use super::report::Found;
 use super::slope::slope;
@@ -109,9 +109,11 @@ pub(super) fn run(setting: &Setting<'_>) -> Result<Found> {
 /// What is not as on a full machine.
 fn limits_note(setting: &Setting<'_>) -> Result<Option<String>> {
     let engine = setting.runtime.block_on(Engine::new())?;
-    let limited = Policy::builder().memory(64 << 20).build().context("a plain policy is refused")?;
-    let refused = engine
-        .plan(&limited)
+    let limited =
+        Policy::builder().runtime(RuntimeKind::Native).memory(64 << 20).build().context("a plain policy is refused")?;
+    let refused = setting
+        .runtime
+        .block_on(engine.plan(&limited))
         .err()
         .map(|error| format!("The memory limit was approximated: {}", in_words(&error).replace('\n', " ")));
     setting.runtime.block_on(engine.close());

@@ -150,7 +150,8 @@ impl Bench {
         thread::spawn(move || while tcp.accept().is_ok() {});
         thread::spawn(move || while unix.accept().is_ok() {});
         let engine = setting.runtime.block_on(Engine::new())?;
-        let approximate = engine.plan(&Scenario::Closed.policy(&place, false)?).is_err();
+        let closed = Scenario::Closed.policy(&place, false)?;
+        let approximate = setting.runtime.block_on(engine.plan(&closed)).is_err();
         setting.runtime.block_on(engine.close());
         Ok(Self {
             injector: compile(&setting.scratch)?,

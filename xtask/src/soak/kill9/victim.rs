@@ -51,7 +51,7 @@ async fn live(mark: &str, tree: &Path, wanted: u64, mut random: Random) -> Resul
     let written = Policy::builder().processes(24).write(tree).build()?;
     let overlay = Policy::builder().processes(24).overlay(tree).build()?;
     // An ordinary user may have no process limit that counts exactly; then the usual one does.
-    let policies: Vec<Policy> = match engine.plan(&plain) {
+    let policies: Vec<Policy> = match engine.plan(&plain).await {
         Ok(_) => vec![plain, written, overlay],
         Err(_) => {
             vec![Policy::default(), Policy::builder().write(tree).build()?, Policy::builder().overlay(tree).build()?]

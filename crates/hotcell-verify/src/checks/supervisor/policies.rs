@@ -221,7 +221,8 @@ async fn swapped_source(boxed: &Boxed, arena: &Arena) -> Seen {
     let asked = policy(arena).read(arena.workspace().join("tree")).build().map_err(|error| in_full(&error))?;
     // A box that may write the tree above it does the swap.
     let other = Kept::new(boxed, policy(arena).write(arena.workspace())).await?;
-    let planned = other.engine.plan(&boxed.accept(asked.clone())).map(drop).map_err(|refusal| refusal.to_string());
+    let planned =
+        other.engine.plan(&boxed.accept(asked.clone())).await.map(drop).map_err(|refusal| refusal.to_string());
     other.prepare(arena, SWAP).await?;
     let seen = read_under(boxed, arena, asked).await;
     other.close().await?;
