@@ -5,7 +5,7 @@ use std::io;
 use std::os::fd::AsRawFd;
 use std::path::{Path, PathBuf};
 
-use super::{Base, Controller, Layout, Version};
+use super::{Base, Controller, Group, Layout, Version};
 
 /// A line of `/proc/self/mountinfo` that is about cgroups.
 struct Mount {
@@ -37,6 +37,38 @@ pub(super) fn detect() -> Layout {
     Layout { version, bases, problems, advice: Some(advice(&mounts)) }
 }
 
+/// The cgroups of a process of somebody else, for reading.
+pub(super) fn of_process(pid: u32) -> io::Result<Option<Group>> {
+    let mounts = parse_mounts(&fs::read_to_string("/proc/self/mountinfo")?);
+    let places = fs::read_to_string(format!("/proc/{pid}/cgroup"))?;
+    let v2 = mounts.iter().find(|mount| mount.version == Version::V2);
+    if let Some(directory) = v2.and_then(|mount| own_directory(mount, path_in_v2(&places)?)) {
+        let enabled = fs::read_to_string(directory.join("cgroup.controllers"))?;
+        let controllers = named_controllers(&enabled);
+        if controllers.contains(&Controller::Memory) || controllers.contains(&Controller::Pids) {
+            let mut group = Group::new(Version::V2);
+            group.add(File::open(directory)?.into(), &controllers);
+            return Ok(Some(group));
+        }
+    }
+    let mut found: Vec<(PathBuf, Vec<Controller>)> = Vec::new();
+    for controller in Controller::ALL {
+        let Some(directory) = directory_in_v1(&mounts, &places, controller) else { continue };
+        match found.iter_mut().find(|(path, _)| *path == directory) {
+            Some((_, controllers)) => controllers.push(controller),
+            None => found.push((directory, vec![controller])),
+        }
+    }
+    if found.is_empty() {
+        return Ok(None);
+    }
+    let mut group = Group::new(Version::V1);
+    for (path, controllers) in found {
+        group.add(File::open(path)?.into(), &controllers);
+    }
+    Ok(Some(group))
+}
+
 fn parse_mounts(text: &str) -> Vec<Mount> {
     text.lines().filter_map(parse_mount).collect()
 }
@@ -62,9 +94,25 @@ fn own_directory(mount: &Mount, path: &str) -> Option<PathBuf> {
     Some(mount.point.join(below))
 }
 
+fn path_in_v2(places: &str) -> Option<&str> {
+    places.lines().find_map(|line| line.strip_prefix("0::"))
+}
+
+/// Where a process is in the hierarchy of version 1 that has a controller.
+fn directory_in_v1(mounts: &[Mount], places: &str, controller: Controller) -> Option<PathBuf> {
+    let name = controller.v1_name();
+    let shows = |mount: &&Mount| mount.version == Version::V1 && mount.options.iter().any(|option| option == name);
+    let mount = mounts.iter().find(shows)?;
+    let path = places.lines().find_map(|line| {
+        let (controllers, path) = line.split_once(':')?.1.split_once(':')?;
+        controllers.split(',').any(|controller| controller == name).then_some(path)
+    });
+    own_directory(mount, path?)
+}
+
 fn find_v2(mounts: &[Mount], own: &str) -> Result<Base, String> {
     let mount = mounts.iter().find(|mount| mount.version == Version::V2).ok_or("cgroup v2 is not mounted")?;
-    let path = own.lines().find_map(|line| line.strip_prefix("0::")).ok_or("this process has no cgroup v2")?;
+    let path = path_in_v2(own).ok_or("this process has no cgroup v2")?;
     let mine = own_directory(mount, path).ok_or("this process's cgroup is outside the mounted hierarchy")?;
     // A cgroup that holds processes cannot hand controllers to children (but for the root): then its parent may.
     let mut best: Option<Base> = None;
@@ -92,14 +140,7 @@ fn find_v2(mounts: &[Mount], own: &str) -> Result<Base, String> {
 fn find_v1(mounts: &[Mount], own: &str, problems: &mut Vec<(Option<Controller>, String)>) -> Vec<Base> {
     let mut bases: Vec<Base> = Vec::new();
     for controller in Controller::ALL {
-        let name = controller.v1_name();
-        let shows = |mount: &&Mount| mount.version == Version::V1 && mount.options.iter().any(|option| option == name);
-        let Some(mount) = mounts.iter().find(shows) else { continue };
-        let path = own.lines().find_map(|line| {
-            let (controllers, path) = line.split_once(':')?.1.split_once(':')?;
-            controllers.split(',').any(|controller| controller == name).then_some(path)
-        });
-        let Some(mine) = path.and_then(|path| own_directory(mount, path)) else { continue };
+        let Some(mine) = directory_in_v1(mounts, own, controller) else { continue };
         // Controllers that share a hierarchy share a base.
         if let Some(base) = bases.iter_mut().find(|base| base.path == mine) {
             base.controllers.push(controller);
@@ -156,7 +197,11 @@ fn try_base(path: &Path, controllers: Vec<Controller>) -> io::Result<Base> {
 
 /// The controllers that children of a v2 cgroup have.
 fn enabled_v2(path: &Path) -> Vec<Controller> {
-    let enabled = fs::read_to_string(path.join("cgroup.subtree_control")).unwrap_or_default();
+    named_controllers(&fs::read_to_string(path.join("cgroup.subtree_control")).unwrap_or_default())
+}
+
+/// The controllers in a list of version 2.
+fn named_controllers(enabled: &str) -> Vec<Controller> {
     let has = |name: &str| enabled.split_whitespace().any(|word| word == name);
     Controller::ALL
         .into_iter()
@@ -196,6 +241,24 @@ mod tests {
             Mount { root: "/docker/abc".into(), point: "/sys/fs/cgroup".into(), version: Version::V2, options: vec![] };
         assert_eq!(own_directory(&mount, "/docker/abc/x"), Some("/sys/fs/cgroup/x".into()));
         assert_eq!(own_directory(&mount, "/elsewhere"), None);
+    }
+
+    #[test]
+    fn the_cgroup_of_a_process_is_read_and_one_that_is_gone_is_an_error() {
+        let own = of_process(std::process::id()).unwrap();
+        // Where there are cgroups, what this process used by now is not nothing.
+        assert!(own.is_none_or(|group| group.cpu().is_some_and(|used| !used.is_zero())));
+        assert!(of_process(u32::MAX).is_err());
+    }
+
+    #[test]
+    fn a_process_is_found_in_its_hierarchies_of_version_1() {
+        let mounts = parse_mounts(HYBRID);
+        let places = "12:memory:/docker/abc\n3:cpu,cpuacct:/x\n0::/elsewhere\n";
+        let directory = |controller| directory_in_v1(&mounts, places, controller);
+        assert_eq!(directory(Controller::Memory), Some("/sys/fs/cgroup/memory/docker/abc".into()));
+        assert_eq!(directory(Controller::CpuTime), Some("/sys/fs/cgroup/cpu,cpuacct/x".into()));
+        assert_eq!(directory(Controller::Pids), None);
     }
 
     #[test]

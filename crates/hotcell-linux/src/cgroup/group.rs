@@ -3,6 +3,7 @@
 use std::collections::HashMap;
 use std::ffi::CString;
 use std::fs::File;
+use std::io;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 use std::os::unix::fs::FileExt;
 use std::sync::{Mutex, PoisonError};
@@ -45,6 +46,12 @@ impl Group {
 
     pub(super) fn add(&mut self, directory: OwnedFd, controllers: &[Controller]) {
         self.directories.push((directory, controllers.to_vec()));
+    }
+
+    /// The cgroups that a process is in now, for reading: a box's, by its first process. Nothing is made or removed there.
+    /// `None`: none of them counts anything that is of interest.
+    pub fn of_process(pid: u32) -> io::Result<Option<Self>> {
+        super::find::of_process(pid)
     }
 
     fn read(&self, controller: Controller, name: &'static str) -> Option<String> {
