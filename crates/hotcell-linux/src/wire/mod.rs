@@ -14,6 +14,11 @@
 //! too large for a socket travels in a memory file: the record then holds [`IN_MEMORY_FILE`] alone and the file is the
 //! last descriptor that comes with it.
 //!
+//! In a container that somebody else made, the helper is the first process and talks as the init alone: either on such a
+//! socket, or, where only bytes get through, in *frames*: the length of a record (u32) and the record. No descriptors come
+//! through a stream, so what programs read and write travels in records of its own ([`order::INPUT`],
+//! [`notice::OUTPUT`]), each no faster than the other side has allowed.
+//!
 //! The helper has no allocator, so decoding borrows. This file is compiled into both sides.
 
 #[cfg(not(hotcell_helper))]
@@ -29,6 +34,15 @@ pub const RECORD_MAX: usize = 8 * 1024 * 1024;
 pub const IN_MEMORY_FILE: u8 = 0xff;
 /// How many descriptors can come with one record.
 pub const DESCRIPTORS_MAX: usize = 200;
+
+/// The most bytes of a program's input or output in one record of a stream.
+pub const STREAM_CHUNK: usize = 32 * 1024;
+/// How much of one stream of output may be under way without having been asked for again.
+pub const OUTPUT_WINDOW: usize = 256 * 1024;
+/// How much of what a program left in its pipes at its end is sent whatever is under way: what a pipe can hold.
+pub const REST_MAX: usize = 1024 * 1024;
+/// How much input of one program may be under way without having been taken.
+pub const INPUT_WINDOW: usize = 64 * 1024;
 
 /// What a file says that must not be empty and must lead nowhere else: a dot, the directory that it is in.
 pub const HERE: &[u8] = b".\n";
@@ -52,6 +66,8 @@ pub mod event {
     pub const CREATED: u8 = 101;
     /// A box's init has been reaped: nothing of the box runs any more.
     pub const GONE: u8 = 102;
+    /// From a bridge: the conversation with the agent ended badly; why, in words.
+    pub const BROKEN: u8 = 103;
 }
 
 /// Where the spawner itself can fail in a create request; the library turns these into words.
@@ -104,6 +120,18 @@ pub mod order {
     pub const SAMPLE: u8 = 9;
     /// End, and with the init everything in the box.
     pub const END: u8 = 10;
+    /// The first order in a container: confine yourself by these steps.
+    pub const SETUP: u8 = 11;
+    /// Stream only. Bytes for a program's standard input.
+    pub const INPUT: u8 = 12;
+    /// Stream only. There is no more input.
+    pub const INPUT_END: u8 = 13;
+    /// Stream only. So many bytes of output have been taken, so many more may come.
+    pub const CREDIT: u8 = 14;
+    /// Stream only. Give a program's terminal another size.
+    pub const RESIZE: u8 = 15;
+    /// Stream only. Nobody reads this output any more.
+    pub const OUTPUT_CLOSE: u8 = 16;
 }
 
 /// Notices from the init of a box.
@@ -122,6 +150,14 @@ pub mod notice {
     pub const DONE: u8 = 6;
     /// The answer to [`super::order::SAMPLE`].
     pub const SAMPLED: u8 = 7;
+    /// Stream only. Bytes that a program wrote.
+    pub const OUTPUT: u8 = 8;
+    /// Stream only. Said once of each output of a program that was started, before its end.
+    pub const OUTPUT_END: u8 = 9;
+    /// Stream only. So many bytes of input have been taken, so many more may come.
+    pub const INPUT_CREDIT: u8 = 10;
+    /// Stream only. The program reads no more input.
+    pub const INPUT_CLOSED: u8 = 11;
 }
 
 /// Steps of a box's set-up, run in the order given by its init.
@@ -225,6 +261,16 @@ pub mod placeholder {
 pub mod spawn_flag {
     /// On a terminal of its own, made inside the box; the descriptor of its other end comes with the notice.
     pub const TERMINAL: u32 = 1;
+    /// Without a standard input: there is nothing to read.
+    pub const NO_INPUT: u32 = 2;
+}
+
+/// The outputs of a program.
+pub mod stream {
+    /// Standard output, or the terminal.
+    pub const OUTPUT: u8 = 0;
+    /// Standard error.
+    pub const ERROR: u8 = 1;
 }
 
 /// Where a spawn can fail; the library turns these into words.
@@ -247,6 +293,8 @@ pub mod spawn_stage {
     pub const EXEC: u8 = 8;
     /// The command's own system call filter.
     pub const FILTER: u8 = 9;
+    /// The pipes, where the init makes them.
+    pub const PIPES: u8 = 10;
 }
 
 /// A record that cannot be decoded: it ended early, or a string has no NUL at its end or one in its middle.
