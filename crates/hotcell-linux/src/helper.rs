@@ -9,6 +9,14 @@ use std::process::{Child, Command, Stdio};
 /// The program that `build.rs` compiled from `helper/`.
 pub(crate) static IMAGE: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/hotcell-helper"));
 
+/// The helper as a program to be put into a container as its first process: static, for this machine's architecture.
+///
+/// `init` as its only argument makes it talk in records on the socket that is its standard input; `agent`, in frames on
+/// its standard input and output ([`crate::bridge`]). `file …` is a tool for files, run inside.
+pub fn agent_image() -> &'static [u8] {
+    IMAGE
+}
+
 /// A memory file with `contents` that nobody can change any more.
 ///
 /// Sealed against growing, shrinking and writing: the receiver can map it without fear, and an executable made of it is

@@ -29,7 +29,8 @@ mod spec;
 mod terminal;
 pub mod wire;
 
-pub use cell::{Cell, CellError, FileError, Sample, Storage};
+pub use cell::{Cell, CellError, FileError, Joined, Keeper, Sample, Storage};
+pub use helper::agent_image;
 pub use process::{Ended, Launch, LaunchError, Running, Signaler, Standard};
 pub use spawner::{CreateError, Spawner, SpawnerOptions, StartError};
 pub use spec::{CellSpec, Cover, Namespaces, Owner, Placeholder, PlaceholderKind, Tree, TreeOptions};

@@ -121,6 +121,7 @@ impl LaunchError {
             (spawn_stage::TERMINAL, _) => Self::Prepare { step: "make a terminal", source },
             (spawn_stage::LIMITS, _) => Self::Prepare { step: "set resource limits", source },
             (spawn_stage::SESSION, _) => Self::Prepare { step: "make a session", source },
+            (spawn_stage::PIPES, _) => Self::Prepare { step: "make the pipes", source },
             (spawn_stage::FILTER, _) => Self::Prepare { step: "load the command's system call filter", source },
             _ => Self::Prepare { step: "read the order", source },
         }
@@ -208,7 +209,8 @@ impl Launch {
         }
         let (flags, rows, columns) = match self.standard {
             Standard::Terminal { rows, columns } => (spawn_flag::TERMINAL, rows, columns),
-            Standard::Pipes { .. } => (0, 0, 0),
+            Standard::Pipes { input: true } => (0, 0, 0),
+            Standard::Pipes { input: false } => (spawn_flag::NO_INPUT, 0, 0),
         };
         let mut record = Writer::new(order::SPAWN)
             .u32(token)
@@ -308,6 +310,12 @@ impl Running {
         self.ours.terminal.take()
     }
 
+    /// Whether its output comes to an end of its own after the program's, however many daemons hold it: then it is read to
+    /// the end of the file. If not, what is in the pipes when the program ends is all that it wrote.
+    pub fn output_ends(&self) -> bool {
+        self.signaler.shared.is_bridged()
+    }
+
     /// A handle that can signal it while somebody else waits for it.
     pub fn signaler(&self) -> Signaler {
         self.signaler.clone()
@@ -351,6 +359,16 @@ impl Signaler {
     /// Sends a signal to its process group.
     pub async fn signal(&self, signal: i32) -> Result<(), CellError> {
         self.shared.tell(&Writer::new(order::SIGNAL).u32(self.token).i32(signal).finish()).await
+    }
+
+    /// Gives its terminal another size, where that is on the far side of a stream ([`Running::output_ends`]); elsewhere
+    /// [`crate::Terminal::resize`] does it.
+    pub async fn resize(&self, rows: u16, columns: u16) -> Result<(), CellError> {
+        if !self.shared.is_bridged() {
+            return Err(CellError::Conversation(io::ErrorKind::Unsupported.into()));
+        }
+        let record = Writer::new(order::RESIZE).u32(self.token).u32(rows.into()).u32(columns.into()).finish();
+        self.shared.tell(&record).await
     }
 
     /// Kills it and everything that it started, daemons included, even if it has ended itself.

@@ -5,7 +5,7 @@ use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::path::PathBuf;
 use std::process::Child;
 use std::sync::atomic::{AtomicU32, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use thiserror::Error;
 
@@ -219,10 +219,6 @@ impl Spawner {
         let _ = socket::send_blocking(self.shared.socket.as_raw_fd(), &Writer::new(request::RELEASE).u32(id).finish());
     }
 
-    pub(crate) fn downgrade(&self) -> WeakSpawner {
-        WeakSpawner { shared: Arc::downgrade(&self.shared) }
-    }
-
     pub(crate) fn cgroups(&self) -> &Arc<Layout> {
         &self.shared.cgroups
     }
@@ -242,21 +238,6 @@ impl Drop for Shared {
                 // It was killed, and could not remove what it had made.
                 self.cgroups.sweep();
             }
-        }
-    }
-}
-
-/// A handle on a spawner that does not keep it alive.
-#[derive(Debug, Clone)]
-pub(crate) struct WeakSpawner {
-    shared: Weak<Shared>,
-}
-
-impl WeakSpawner {
-    /// Kills a box, if its spawner still runs; if not, the box is gone already.
-    pub(crate) fn kill(&self, id: u32) {
-        if let Some(shared) = self.shared.upgrade() {
-            Spawner { shared }.kill(id);
         }
     }
 }

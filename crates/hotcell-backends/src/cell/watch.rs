@@ -108,7 +108,7 @@ impl Watch {
             tokio::time::sleep(SAMPLE_INTERVAL).await;
             // A box that does not answer is ending.
             let Ok(sample) = self.shared.cell.sample().await else { return std::future::pending().await };
-            let stored = self.shared.cell.storage().map_or(0, |storage| storage.used);
+            let stored = self.shared.cell.storage().ok().flatten().map_or(0, |storage| storage.used);
             if memory.is_some_and(|most| sample.memory_kib * 1024 + stored > most) {
                 return Status::OutOfMemory;
             }
@@ -131,7 +131,7 @@ impl Watch {
     ) -> Result<Outcome, ProcessError> {
         let wall = started.elapsed();
         let used = self.shared.cell.cgroup().map(cgroup::Group::usage).unwrap_or_default();
-        let storage = self.shared.cell.storage().unwrap_or_default();
+        let storage = self.shared.cell.storage().ok().flatten();
         let after = Counters::from(used);
         let status = match (forced, ended) {
             (Some(status), _) => status,
@@ -151,7 +151,7 @@ impl Watch {
                 cpu_system: cpu(used.cpu_system, ended.map(|ended| ended.system), before.cpu_system),
                 peak_memory: used.peak_memory.or(ended.map(|ended| ended.max_resident_kib * 1024)),
                 processes: used.peak_processes,
-                bytes_written: Some(storage.used),
+                bytes_written: storage.map(|storage| storage.used),
             },
             report: self.shared.report.clone(),
             violations: self.violations(before, after),
@@ -161,7 +161,7 @@ impl Watch {
 
     /// How a command that ended by itself ended: a limit is named only where the kernel says that it was hit, and only
     /// if the command did not succeed all the same.
-    async fn status(&self, ended: Ended, before: Counters, after: Counters, storage: Storage) -> Status {
+    async fn status(&self, ended: Ended, before: Counters, after: Counters, storage: Option<Storage>) -> Status {
         let plain = match (ended.code, ended.signal) {
             (Some(code), _) => Status::Exited(code),
             (None, signal) => Status::Signaled(signal.unwrap_or(0)),
@@ -177,7 +177,8 @@ impl Watch {
         }
         // A small disk is not a full one.
         let full = self.shared.plan.policy.limits.disk.value.map(|most| FULL.min(most / 16));
-        if full.is_some_and(|full| storage.free < full || storage.free_files == 0) {
+        let is_full = |(full, storage): (u64, Storage)| storage.free < full || storage.free_files == 0;
+        if full.zip(storage).is_some_and(is_full) {
             return Status::Disk;
         }
         plain
