@@ -12,6 +12,7 @@
 #![allow(unsafe_code, reason = "this crate is where the Linux system calls are made")]
 #![cfg(target_os = "linux")]
 
+pub mod bridge;
 mod cell;
 pub mod cgroup;
 #[cfg(fuzzing)]

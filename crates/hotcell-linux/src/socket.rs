@@ -1,6 +1,7 @@
 //! Record sockets with descriptors: the library's side of the wire.
 
-use std::io;
+use std::fs::File;
+use std::io::{self, Read, Seek};
 use std::mem::{size_of, zeroed};
 use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
 
@@ -143,7 +144,10 @@ pub(crate) async fn send_async(
     socket.async_io(Interest::WRITABLE, |inner| send(inner.as_raw_fd(), record, descriptors)).await
 }
 
-/// One record as it was received. Records to the library are small.
+/// The longest record that is received here as it is. What the helper has to say is short.
+const NOTICE_MAX: usize = 512;
+
+/// One record as it was received.
 pub(crate) struct Received {
     pub(crate) record: Vec<u8>,
     pub(crate) descriptors: Vec<OwnedFd>,
@@ -151,11 +155,24 @@ pub(crate) struct Received {
 
 /// Receives one record. `None`: the other side is gone.
 pub(crate) async fn receive(socket: &AsyncFd<OwnedFd>) -> io::Result<Option<Received>> {
-    socket.async_io(Interest::READABLE, |inner| receive_now(inner.as_raw_fd())).await
+    socket.async_io(Interest::READABLE, |inner| receive_now(inner.as_raw_fd(), &mut [0; NOTICE_MAX])).await
 }
 
-fn receive_now(socket: RawFd) -> io::Result<Option<Received>> {
-    let mut buffer = [0u8; 512];
+/// Receives one record of any size, from somebody in this process.
+pub(crate) async fn receive_large(socket: &AsyncFd<OwnedFd>, buffer: &mut [u8]) -> io::Result<Option<Received>> {
+    let received = socket.async_io(Interest::READABLE, |inner| receive_now(inner.as_raw_fd(), buffer)).await?;
+    let Some(mut received) = received else { return Ok(None) };
+    if received.record == [IN_MEMORY_FILE] {
+        let file = received.descriptors.pop().ok_or(io::ErrorKind::InvalidData)?;
+        received.record.clear();
+        let mut file = File::from(file);
+        file.rewind()?;
+        file.take(RECORD_MAX as u64).read_to_end(&mut received.record)?;
+    }
+    Ok(Some(received))
+}
+
+fn receive_now(socket: RawFd, buffer: &mut [u8]) -> io::Result<Option<Received>> {
     let mut control = Control([0; CONTROL_SPACE]);
     let mut vector = libc::iovec { iov_base: buffer.as_mut_ptr().cast(), iov_len: buffer.len() };
     // SAFETY: all-zero is a valid msghdr.
