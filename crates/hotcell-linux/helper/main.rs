@@ -19,6 +19,7 @@ mod processes;
 mod record;
 mod setup;
 mod spawner;
+mod stage;
 mod sys;
 mod text;
 mod view;

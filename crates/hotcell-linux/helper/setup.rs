@@ -4,6 +4,7 @@ use crate::cgroup::Entrances;
 use crate::confine;
 use crate::init::Init;
 use crate::record::Inbox;
+use crate::stage;
 use crate::sys::{self, Fd};
 use crate::text::Text;
 use crate::view::{self, View};
@@ -24,6 +25,8 @@ pub struct Start {
     pub entrances: Entrances,
     /// Whether the spawner opens trees for it.
     pub privileged: bool,
+    /// Whether it becomes a stage, and keeps what it takes to execute a runtime.
+    pub stage: bool,
     /// Whether to say, on the orders' socket, if the namespaces can be used.
     pub trial: bool,
     /// The base to make before any orders; empty if it comes with them.
@@ -42,16 +45,18 @@ pub fn run(start: &Start, namespaces: usize) -> ! {
         sys::exit(1)
     }
     // The spawner says when it has mapped our user, for which it has to be able to write our files in /proc.
-    match sys::receive(CONVERSATION, &mut [0; 4], &mut []) {
-        Ok((length, _)) if length > 0 => {}
+    let mut outside = [0; 4];
+    match sys::receive(CONVERSATION, &mut outside, &mut []) {
+        Ok((length, _)) if length == outside.len() => {}
         _ => sys::exit(0),
     }
     if sys::prctl(sys::PR_SET_DUMPABLE, 0, 0).is_err() {
         sys::exit(1)
     }
     let mut view = View::new();
+    let mut work = Work { outside: u32::from_le_bytes(outside), stage: start.stage, command: None };
     let mut done = 0;
-    if !start.base.is_empty() && make_base(start.base, &mut view, &mut done).is_err() {
+    if !start.base.is_empty() && make_base(start.base, &mut view, &mut work, &mut done).is_err() {
         // Nobody listens yet. Whoever asks for this box hears of its end, and asks for one made from the start.
         sys::exit(1)
     }
@@ -62,7 +67,12 @@ pub fn run(start: &Start, namespaces: usize) -> ! {
         _ => sys::exit(0),
     }
     let Some(conversation) = inbox.take(0) else { sys::exit(1) };
-    let result = prepare(&mut inbox, &mut view, start.privileged, &mut done);
+    let mut result = prepare(&mut inbox, &mut view, start.privileged, &mut work, &mut done);
+    if let (Ok(()), Some(command)) = (result, &work.command) {
+        // The record that the command refers to is still in the inbox.
+        done = done.saturating_sub(1);
+        result = command.execute(&view, conversation);
+    }
     if let Err(errno) = result {
         let record = Text::<16>::new().push(&[notice::FAILED]).push(&done.to_le_bytes()).push(&errno.0.to_le_bytes());
         let _ = sys::send(conversation, record.as_bytes(), &[]);
@@ -93,8 +103,18 @@ fn isolate(start: &Start) -> sys::Result<()> {
     sys::dup3(1, 0, 0)?;
     sys::dup3(start.orders, CONVERSATION, sys::O_CLOEXEC)?;
     sys::close_range(LIFELINE as u32 + 1, u32::MAX)?;
-    // Nothing here executes anything until it has no capabilities at all, so what an execution could keep can go now.
-    crate::confine::drop_bounding_set()
+    // No box executes anything until it has no capabilities at all, so what an execution could keep can go now. A runtime
+    // needs it.
+    if start.stage { Ok(()) } else { crate::confine::drop_bounding_set() }
+}
+
+/// What steps need to know beside the view.
+struct Work {
+    /// The host's user for the box.
+    outside: u32,
+    stage: bool,
+    /// What is executed when all steps are done.
+    command: Option<stage::Command>,
 }
 
 /// Killed when the spawner ends, and not readable by others of the same user: a change of identity undoes both.
@@ -105,7 +125,7 @@ pub fn stay_bound() -> sys::Result<()> {
 }
 
 /// Makes the part of a box that does not depend on its policy. Its trees need no rights of the spawner's.
-fn make_base(base: &[u8], view: &mut View, done: &mut u32) -> sys::Result<()> {
+fn make_base(base: &[u8], view: &mut View, work: &mut Work, done: &mut u32) -> sys::Result<()> {
     let mut reader = Reader::new(base);
     for number in 0..reader.u32()? {
         let tree = view::Tree::read(&mut reader)?;
@@ -113,25 +133,35 @@ fn make_base(base: &[u8], view: &mut View, done: &mut u32) -> sys::Result<()> {
         view.set_tree_flags(number, tree.flags)?;
         *done += 1;
     }
-    run_steps(&mut reader, view, done)
+    run_steps(&mut reader, view, work, done)
 }
 
-fn run_steps(reader: &mut Reader<'_>, view: &mut View, done: &mut u32) -> sys::Result<()> {
+fn run_steps(reader: &mut Reader<'_>, view: &mut View, work: &mut Work, done: &mut u32) -> sys::Result<()> {
     while !reader.is_empty() {
-        run_step(reader, view)?;
+        // Nothing comes after the command.
+        if work.command.is_some() {
+            return Err(sys::EPROTO);
+        }
+        run_step(reader, view, work)?;
         *done += 1;
     }
     Ok(())
 }
 
-fn prepare(inbox: &mut Inbox, view: &mut View, privileged: bool, done: &mut u32) -> sys::Result<()> {
+fn prepare(
+    inbox: &mut Inbox,
+    view: &mut View,
+    privileged: bool,
+    work: &mut Work,
+    done: &mut u32,
+) -> sys::Result<()> {
     let record: *const [u8] = inbox.record();
     // SAFETY: the record's memory is unchanged until `inbox.clear()`, which our caller calls when this is done.
     let mut reader = Reader::new(unsafe { &*record });
     skip_to_base(&mut reader)?;
     let base = reader.bytes()?;
     if !base.is_empty() {
-        make_base(base, view, done)?;
+        make_base(base, view, work, done)?;
     }
     let first = view.tree_count() as u32;
     // Trees that the spawner opened, because it may; they are the view's from here on.
@@ -146,7 +176,7 @@ fn prepare(inbox: &mut Inbox, view: &mut View, privileged: bool, done: &mut u32)
         view.set_tree_flags(first + number, tree.flags)?;
         *done += 1;
     }
-    run_steps(&mut reader, view, done)
+    run_steps(&mut reader, view, work, done)
 }
 
 /// Reads over the parts of the record that were for the spawner.
@@ -174,8 +204,12 @@ fn skip_to_base(reader: &mut Reader<'_>) -> sys::Result<()> {
     Ok(())
 }
 
-fn run_step(reader: &mut Reader<'_>, view: &mut View) -> sys::Result<()> {
-    match reader.u8()? {
+fn run_step(reader: &mut Reader<'_>, view: &mut View, work: &mut Work) -> sys::Result<()> {
+    let step = reader.u8()?;
+    if step >= step::STAGE && !work.stage {
+        return Err(sys::EPROTO);
+    }
+    match step {
         step::ROOT => view.make_root(reader.text()?, reader.text()?),
         step::DIRECTORY => view.make_directory(reader.text()?, reader.u32()?),
         step::FILE => view.make_file(reader.text()?, reader.u32()?, reader.bytes()?),
@@ -222,6 +256,14 @@ fn run_step(reader: &mut Reader<'_>, view: &mut View) -> sys::Result<()> {
             if listen {
                 view.keep_listener(result as Fd);
             }
+            Ok(())
+        }
+        step::STAGE => view.make_stage(reader.text()?),
+        step::BUNDLE => view.write_bundle(reader, work.outside),
+        step::OWNER => view.set_owner(reader.text()?, work.outside),
+        step::OWN_PROCESSES => stage::show_own(),
+        step::EXECUTE => {
+            work.command = Some(stage::Command::read(reader)?);
             Ok(())
         }
         _ => Err(sys::EPROTO),

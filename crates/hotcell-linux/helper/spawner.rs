@@ -13,12 +13,12 @@ use crate::record::Inbox;
 use crate::setup::Start;
 use crate::sys::{self, Errno, Fd, PollFd};
 use crate::text::Text;
-use crate::wire::{DESCRIPTORS_MAX, Malformed, Reader, event, request, stage, tree_flag};
+use crate::wire::{DESCRIPTORS_MAX, Malformed, Reader, STAGE, event, request, stage, tree_flag};
 
 const SLOTS: usize = 4096;
 /// The namespaces without which there is no box, and those that one may have besides.
 const ALWAYS: u64 = sys::CLONE_NEWNS | sys::CLONE_NEWPID | sys::CLONE_NEWIPC | sys::CLONE_NEWUTS;
-const OPTIONAL: u64 = sys::CLONE_NEWUSER | sys::CLONE_NEWNET;
+const OPTIONAL: u64 = sys::CLONE_NEWUSER | sys::CLONE_NEWNET | STAGE;
 /// For how long a box counts as starting, if nothing is heard of it.
 const STARTING_MILLISECONDS: u64 = 5;
 
@@ -379,11 +379,18 @@ impl Spawner {
         // A network namespace takes the kernel longer than all others together: the new process makes it by itself, while
         // we go on.
         let network = namespaces & sys::CLONE_NEWNET;
-        let forked = sys::fork_into(namespaces & !network, cgroup);
+        let forked = sys::fork_into(namespaces & !(network | STAGE), cgroup);
         if matches!(forked, Ok(sys::Forked::Child)) {
             let base = if has_base { self.base } else { b"" };
-            let start =
-                Start { orders: theirs, lifeline: self.lifeline, entrances, privileged: self.privileged, trial, base };
+            let start = Start {
+                orders: theirs,
+                lifeline: self.lifeline,
+                entrances,
+                privileged: self.privileged,
+                stage: namespaces & STAGE != 0,
+                trial,
+                base,
+            };
             crate::setup::run(&start, network as usize)
         }
         entrances.close();
@@ -421,7 +428,8 @@ impl Spawner {
                     self.write_maps(pid, ids, index).map_err(at(stage::ID_MAP))
                 };
                 // It waits for this before it acts as its user.
-                let told = mapped.and_then(|()| sys::send(ours, &[0], &[]).map_err(at(stage::HANDOVER)));
+                let outside = self.outside_user(index).to_le_bytes();
+                let told = mapped.and_then(|()| sys::send(ours, &outside, &[]).map_err(at(stage::HANDOVER)));
                 told.map(|_| ()).inspect_err(|_| self.kill_and_free(index))
             }
         }

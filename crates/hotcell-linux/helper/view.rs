@@ -7,7 +7,7 @@ use crate::sys::{self, Fd};
 use crate::wire::{Malformed, Reader, tree_flag};
 
 const TREES_MAX: usize = crate::wire::DESCRIPTORS_MAX;
-const KEPT_MAX: usize = 32;
+pub const KEPT_MAX: usize = 32;
 
 /// Something empty to cover other things with: made by the library's first steps, on a mount that is read-only and
 /// without execution, which clones of it are too. The order is that of [`cover`](crate::wire::cover)'s numbers.
@@ -92,6 +92,8 @@ fn attributes(flags: u32) -> u64 {
 /// The view under construction.
 pub struct View {
     root: Fd,
+    /// Where a runtime finds its bundle, if one makes the container.
+    stage: Fd,
     /// Each with its flags.
     trees: [(Fd, u32); TREES_MAX],
     tree_count: usize,
@@ -109,6 +111,7 @@ impl View {
     pub fn new() -> Self {
         Self {
             root: -1,
+            stage: -1,
             trees: [(-1, 0); TREES_MAX],
             tree_count: 0,
             modern: sys::has_mount_setattr(),
@@ -171,6 +174,49 @@ impl View {
         Ok(())
     }
 
+    /// Mounts a place for a bundle, with the directories that one has.
+    pub fn make_stage(&mut self, place: &[u8]) -> sys::Result<()> {
+        let context = sys::fsopen(b"tmpfs\0")?;
+        sys::fsconfig(context, b"mode\0", Some(b"0711\0"))?;
+        sys::fsconfig(context, b"size\0", Some(b"16m\0"))?;
+        let mount = sys::fsmount(context, sys::MOUNT_ATTR_NOSUID | sys::MOUNT_ATTR_NODEV)?;
+        let place = sys::openat(sys::AT_FDCWD, place, sys::O_PATH | sys::O_DIRECTORY | sys::O_NOFOLLOW, 0)?;
+        sys::move_mount(mount, place)?;
+        sys::mkdirat(mount, b"rootfs\0", 0o755)?;
+        sys::mkdirat(mount, b"state\0", 0o700)?;
+        self.stage = mount;
+        Ok(())
+    }
+
+    /// The place of the bundle.
+    pub fn stage(&self) -> Fd {
+        self.stage
+    }
+
+    /// Writes a file of the bundle: pieces with `number` between them.
+    pub fn write_bundle(&self, reader: &mut Reader<'_>, number: u32) -> sys::Result<()> {
+        let name = reader.text()?;
+        let file = sys::openat(self.stage, name, sys::O_WRONLY | sys::O_CREAT | sys::O_EXCL, 0o600)?;
+        for index in 0..reader.u32()? {
+            if index > 0 {
+                write_all(file, crate::text::Text::<16>::new().number(u64::from(number)).as_bytes())?;
+            }
+            write_all(file, reader.bytes()?)?;
+        }
+        sys::close(file);
+        Ok(())
+    }
+
+    /// Gives a directory of the root to somebody.
+    pub fn set_owner(&self, path: &[u8], owner: u32) -> sys::Result<()> {
+        let flags = sys::O_RDONLY | sys::O_DIRECTORY;
+        let resolve = sys::RESOLVE_BENEATH | sys::RESOLVE_NO_SYMLINKS;
+        let place = sys::openat2(self.root, relative(path), flags, 0, resolve)?;
+        let result = sys::fchown(place, owner, owner);
+        sys::close(place);
+        result.map(|_| ())
+    }
+
     /// Mounts the root: one tmpfs whose size is what the box may write to its private places.
     pub fn make_root(&mut self, size: &[u8], inodes: &[u8]) -> sys::Result<()> {
         let context = sys::fsopen(b"tmpfs\0")?;
@@ -178,8 +224,10 @@ impl View {
         sys::fsconfig(context, b"size\0", Some(size))?;
         sys::fsconfig(context, b"nr_inodes\0", Some(inodes))?;
         let mount = sys::fsmount(context, sys::MOUNT_ATTR_NOSUID | sys::MOUNT_ATTR_NODEV)?;
-        // Any place will do until the pivot; the host's root is always there.
-        let place = sys::openat(sys::AT_FDCWD, b"/\0", sys::O_PATH | sys::O_DIRECTORY, 0)?;
+        // Any place will do until the pivot; the host's root is always there. A runtime wants one with a name.
+        let (directory, path): (Fd, &[u8]) =
+            if self.stage < 0 { (sys::AT_FDCWD, b"/\0") } else { (self.stage, b"rootfs\0") };
+        let place = sys::openat(directory, path, sys::O_PATH | sys::O_DIRECTORY, 0)?;
         sys::move_mount(mount, place)?;
         sys::fchdir(mount)?;
         self.root = mount;
@@ -203,11 +251,7 @@ impl View {
                 Err(sys::EEXIST) => return Ok(0),
                 Err(errno) => return Err(errno),
             };
-            let mut rest = contents;
-            while !rest.is_empty() {
-                let written = sys::write(file, rest)?;
-                rest = &rest[written..];
-            }
+            write_all(file, contents)?;
             // A root with a file open for writing could not be sealed.
             sys::close(file);
             Ok(0)
@@ -366,6 +410,14 @@ impl View {
         sys::umount_detach(b".\0")?;
         sys::chdir(b"/\0").map(|_| ())
     }
+}
+
+fn write_all(file: Fd, mut contents: &[u8]) -> sys::Result<()> {
+    while !contents.is_empty() {
+        let written = sys::write(file, contents)?;
+        contents = &contents[written..];
+    }
+    Ok(())
 }
 
 /// The path without its leading slashes, so that it is looked up below the new root; the root itself is ".".

@@ -30,7 +30,7 @@ mod spec;
 mod terminal;
 pub mod wire;
 
-pub use cell::{Cell, CellError, FileError, Joined, Keeper, Sample, Storage};
+pub use cell::{Cell, CellError, FileError, Joined, Keeper, NotMade, Sample, Staged, Storage};
 pub use helper::agent_image;
 pub use process::{Ended, Launch, LaunchError, Running, Signaler, Standard};
 pub use spawner::{CreateError, Spawner, SpawnerOptions, StartError};

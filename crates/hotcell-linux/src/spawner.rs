@@ -8,6 +8,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use thiserror::Error;
+use tokio::io::unix::AsyncFd;
 
 use crate::cell::Cell;
 use crate::cgroup::Layout;
@@ -151,7 +152,8 @@ impl Spawner {
         match (reader.i32(), reader.u8()) {
             (Ok(0), _) => Ok(()),
             (Ok(errno), Ok(stage)) => {
-                let nothing = CellSpec::new(Namespaces { user: false, network: false }, Owner { uid: 0, gid: 0 });
+                let nothing =
+                    CellSpec::new(Namespaces { user: false, network: false, stage: false }, Owner { uid: 0, gid: 0 });
                 let step = describe_stage(stage, 0, &nothing);
                 Err(CreateError::Step { step, tree: None, source: io::Error::from_raw_os_error(errno) })
             }
@@ -174,7 +176,7 @@ impl Spawner {
         if spec.trees.len() > max {
             return Err(CreateError::TooManyTrees { count: spec.trees.len(), max });
         }
-        let usual_base = *self.usual_base() == spec.base_record();
+        let usual_base = self.knows_base(spec);
         match self.create_once(spec, false, usual_base).await {
             // A box that was half made ahead has the mounts of that moment; what was mounted since is not in it. And one
             // whose base could not be made ends without a word: made from the start, it says why.
@@ -185,14 +187,29 @@ impl Spawner {
         }
     }
 
+    /// Whether the spawner was told of this base, and may have made it ahead.
+    pub(crate) fn knows_base(&self, spec: &CellSpec) -> bool {
+        *self.usual_base() == spec.base_record()
+    }
+
     async fn create_once(&self, spec: &CellSpec, fresh: bool, usual_base: bool) -> Result<Cell, CreateError> {
+        let (id, conversation, _) = self.ask_for(spec, fresh, usual_base).await?;
+        Cell::open(id, conversation, self.clone(), spec).await
+    }
+
+    /// Sends a create request. The number of the box, and both ends of the conversation with it.
+    pub(crate) async fn ask_for(
+        &self,
+        spec: &CellSpec,
+        fresh: bool,
+        usual_base: bool,
+    ) -> Result<(u32, AsyncFd<OwnedFd>, OwnedFd), CreateError> {
         let id = self.shared.next_id.fetch_add(1, Ordering::Relaxed);
         let (ours, theirs) = socket::pair().map_err(CreateError::Conversation)?;
         let conversation = socket::register(ours).map_err(CreateError::Conversation)?;
         let record = spec.encode(id, fresh, usual_base);
         self.request(&record, &theirs).await?;
-        drop(theirs);
-        Cell::open(id, conversation, self.clone(), spec).await
+        Ok((id, conversation, theirs))
     }
 
     /// Sends a create request, waiting for room.
@@ -274,7 +291,7 @@ mod tests {
     use super::*;
     use crate::socket::Received;
 
-    const USUAL: Namespaces = Namespaces { user: true, network: true };
+    const USUAL: Namespaces = Namespaces { user: true, network: true, stage: false };
 
     /// What a helper answers to a greeting. `None`: it ends without a word.
     async fn answer(user_base: u32, namespaces: u64) -> Option<Received> {

@@ -6,7 +6,7 @@ use std::io;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
-use crate::wire::{HERE, Writer, cover, placeholder, request, step, tree_flag};
+use crate::wire::{HERE, STAGE, Writer, cover, placeholder, request, step, tree_flag};
 
 /// The namespaces of a box, each on its own switch.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -15,6 +15,8 @@ pub struct Namespaces {
     pub user: bool,
     /// A network namespace: nothing but a loopback interface of its own.
     pub network: bool,
+    /// Not a box, but a stage on which a runtime makes one: it keeps the caller's rights until it executes that.
+    pub stage: bool,
 }
 
 impl Namespaces {
@@ -27,7 +29,7 @@ impl Namespaces {
         if self.network {
             flags |= libc::CLONE_NEWNET;
         }
-        flags as u64
+        flags as u64 | if self.stage { STAGE } else { 0 }
     }
 }
 
@@ -432,6 +434,49 @@ impl CellSpec {
     pub fn seccomp(&mut self, program: &crate::seccomp::Program, listen: bool) {
         let encoded = Writer::new(step::SECCOMP).bytes(program.as_bytes()).u8(u8::from(listen));
         self.step("load the system call filter".into(), encoded);
+    }
+
+    /// A stage: a place of the host to mount a bundle at, where nobody else sees it. The root is made in `rootfs` below it.
+    pub fn stage(&mut self, place: &Path) {
+        self.step(format!("mount a bundle at {}", place.display()), Writer::new(step::STAGE).path(place));
+    }
+
+    /// A file of the bundle: these pieces, with the number of the box's user on the host between them.
+    pub fn bundle_file(&mut self, name: &str, pieces: &[&[u8]]) {
+        let mut encoded = Writer::new(step::BUNDLE).text(name).u32(pieces.len() as u32);
+        for piece in pieces {
+            encoded = encoded.bytes(piece);
+        }
+        self.step(format!("write {name} of the bundle"), encoded);
+    }
+
+    /// Gives a directory of the root to the box's user on the host.
+    pub fn owner(&mut self, path: &Path) {
+        self.step(format!("give {} to the box's user", path.display()), Writer::new(step::OWNER).path(path));
+    }
+
+    /// Shows a runtime its own processes, and no cgroups to change.
+    pub fn own_processes(&mut self) {
+        self.step("show the runtime its own processes".into(), Writer::new(step::OWN_PROCESSES));
+    }
+
+    /// Executes a runtime; the last step. The first process of its container talks on its standard input: records, or with
+    /// `stream` bytes there and on its standard output.
+    pub fn execute<'a>(
+        &mut self,
+        stream: bool,
+        words: impl ExactSizeIterator<Item = &'a OsStr>,
+        environment: impl ExactSizeIterator<Item = &'a OsStr>,
+    ) {
+        let mut encoded = Writer::new(step::EXECUTE).u8(u8::from(stream)).u32(words.len() as u32);
+        for word in words {
+            encoded = encoded.text(word);
+        }
+        encoded = encoded.u32(environment.len() as u32);
+        for variable in environment {
+            encoded = encoded.text(variable);
+        }
+        self.step("execute the runtime".into(), encoded);
     }
 
     /// The create request. `usual_base`: the spawner knows the base already.

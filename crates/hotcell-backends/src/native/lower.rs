@@ -66,8 +66,11 @@ pub(super) fn lower(plan: &Plan, machine: &Machine, not_mapped: &BTreeSet<PathBu
     let uid = policy.process.user.unwrap_or_default().uid();
     let user = Owner { uid, gid: uid };
     let open_network = policy.network == NetworkMode::Open;
-    let namespaces =
-        Namespaces { user: machine.uses_user_namespace(), network: !open_network && machine.layers.network_namespace };
+    let namespaces = Namespaces {
+        user: machine.uses_user_namespace(),
+        network: !open_network && machine.layers.network_namespace,
+        stage: false,
+    };
     // With a user namespace these are numbers inside it; without one, of the host.
     let user = if namespaces.user { user } else { PLAIN_USER };
     let disk = policy.limits.disk.value.unwrap_or(UNLIMITED_DISK);

@@ -42,6 +42,7 @@ pub const O_WRONLY: usize = 1;
 pub const O_RDWR: usize = 2;
 pub const O_CREAT: usize = 0o100;
 pub const O_EXCL: usize = 0o200;
+pub const O_APPEND: usize = 0o2000;
 pub const O_NOCTTY: usize = 0o400;
 pub const O_NONBLOCK: usize = 0o4000;
 pub const O_CLOEXEC: usize = 0o2000000;
@@ -241,6 +242,20 @@ pub fn record_pair() -> Result<[Fd; 2]> {
     let mut ends = [0; 2];
     call(nr::SOCKETPAIR, [AF_UNIX, SOCK_SEQPACKET | O_CLOEXEC, 0, ends.as_mut_ptr() as usize, 0, 0])?;
     Ok(ends)
+}
+
+/// A connected pair of sockets for bytes.
+pub fn stream_pair() -> Result<[Fd; 2]> {
+    const AF_UNIX: usize = 1;
+    const SOCK_STREAM: usize = 1;
+    let mut ends = [0; 2];
+    call(nr::SOCKETPAIR, [AF_UNIX, SOCK_STREAM | O_CLOEXEC, 0, ends.as_mut_ptr() as usize, 0, 0])?;
+    Ok(ends)
+}
+
+/// Changes the owner of what an open descriptor refers to.
+pub fn fchown(descriptor: Fd, uid: u32, gid: u32) -> Result<usize> {
+    call(nr::FCHOWN, [fd(descriptor), uid as usize, gid as usize, 0, 0, 0])
 }
 
 /// A datagram socket of the internet family, only good for asking about interfaces.

@@ -66,9 +66,20 @@ where
     W: AsyncWrite + Send + Unpin + 'static,
 {
     let (ours, theirs) = socket::pair()?;
-    let local = socket::register(ours)?;
-    tokio::spawn(run(local, reader, writer));
+    start_on(ours, reader, writer)?;
     Ok(theirs)
+}
+
+/// Like [`start`], on a record socket that somebody else may talk on too.
+pub(crate) fn start_on<R, W>(local: OwnedFd, reader: R, writer: W) -> io::Result<()>
+where
+    R: AsyncRead + Send + Unpin + 'static,
+    W: AsyncWrite + Send + Unpin + 'static,
+{
+    socket::set_nonblocking(&local)?;
+    let local = socket::register(local)?;
+    tokio::spawn(run(local, reader, writer));
+    Ok(())
 }
 
 /// One conversation.

@@ -4,10 +4,12 @@ mod join;
 mod keeper;
 mod native;
 mod shared;
+mod stage;
 
 pub use join::Joined;
 pub use keeper::Keeper;
 pub(crate) use shared::CellShared;
+pub use stage::{NotMade, Staged};
 
 use std::ffi::OsStr;
 use std::io;

@@ -16,9 +16,15 @@ use crate::wire::{Malformed, Reader, event, notice, stage};
 
 /// A box by its number, and the spawner that made it: kept alive as long as one of its boxes is.
 #[derive(Debug)]
-struct OfSpawner {
+pub(super) struct OfSpawner {
     id: u32,
     spawner: Spawner,
+}
+
+impl OfSpawner {
+    pub(super) fn new(id: u32, spawner: Spawner) -> Self {
+        Self { id, spawner }
+    }
 }
 
 impl Keeper for OfSpawner {
@@ -39,7 +45,7 @@ impl Cell {
         spawner: Spawner,
         spec: &CellSpec,
     ) -> Result<Self, CreateError> {
-        let unfinished = Unfinished::new(Arc::new(OfSpawner { id, spawner: spawner.clone() }));
+        let unfinished = Unfinished::new(Arc::new(OfSpawner::new(id, spawner.clone())));
         let mut cgroup = None;
         // The spawner's word and the init's come in either order.
         let mut ready = None;
@@ -54,6 +60,7 @@ impl Cell {
             };
             match read_first(&received, spec).unwrap_or(Err(CreateError::Lost))? {
                 First::Created(name) => cgroup = Some(name),
+                First::Staged { .. } => return Err(CreateError::Lost),
                 First::Ready { uppers, listener } => {
                     let mut descriptors = received.descriptors.into_iter();
                     let root = descriptors.next().ok_or(CreateError::Lost)?;
@@ -75,12 +82,13 @@ impl Cell {
     }
 }
 
-enum First {
+pub(super) enum First {
     Created(String),
     Ready { uppers: usize, listener: bool },
+    Staged { uppers: usize, stream: bool },
 }
 
-fn read_first(received: &Received, spec: &CellSpec) -> Result<Result<First, CreateError>, Malformed> {
+pub(super) fn read_first(received: &Received, spec: &CellSpec) -> Result<Result<First, CreateError>, Malformed> {
     let mut reader = Reader::new(&received.record);
     Ok(match reader.u8()? {
         event::CREATED => {
@@ -95,6 +103,7 @@ fn read_first(received: &Received, spec: &CellSpec) -> Result<Result<First, Crea
             }
         }
         notice::READY => Ok(First::Ready { uppers: usize::from(reader.u8()?), listener: reader.u8()? != 0 }),
+        notice::STAGED => Ok(First::Staged { uppers: usize::from(reader.u8()?), stream: reader.u8()? != 0 }),
         notice::FAILED => {
             let (number, errno) = (reader.u32()?, reader.i32()?);
             let (step, tree) = (spec.describe(number), spec.tree_path(number));

@@ -150,6 +150,8 @@ pub mod notice {
     pub const DONE: u8 = 6;
     /// The answer to [`super::order::SAMPLE`].
     pub const SAMPLED: u8 = 7;
+    /// A stage is set up and executes the runtime; descriptors come along.
+    pub const STAGED: u8 = 20;
     /// Stream only. Bytes that a program wrote.
     pub const OUTPUT: u8 = 8;
     /// Stream only. Said once of each output of a program that was started, before its end.
@@ -159,6 +161,10 @@ pub mod notice {
     /// Stream only. The program reads no more input.
     pub const INPUT_CLOSED: u8 = 11;
 }
+
+/// What [`request::HELLO`] and [`request::CREATE`] say beside the flags of namespaces: the process becomes a stage, which
+/// executes a runtime with the rights that the spawner has.
+pub const STAGE: u64 = 1 << 62;
 
 /// Steps of a box's set-up, run in the order given by its init.
 pub mod step {
@@ -212,6 +218,16 @@ pub mod step {
     pub const CGROUP_NAMESPACE: u8 = 24;
     /// Mount a directory of the root onto itself, so that it stays writable when the root no longer is.
     pub const PRIVATE: u8 = 25;
+    /// Stage only, and first. Mount a place to work at: the bundle, and below it the root.
+    pub const STAGE: u8 = 27;
+    /// Stage only. Write a file of the bundle, from pieces with the host's user of the box between them.
+    pub const BUNDLE: u8 = 28;
+    /// Stage only. Give a directory of the root to the host's user of the box.
+    pub const OWNER: u8 = 29;
+    /// Stage only. Show the runtime its own processes, and no cgroups to change.
+    pub const OWN_PROCESSES: u8 = 30;
+    /// Stage only, and last. Execute the runtime.
+    pub const EXECUTE: u8 = 31;
 }
 
 /// Flags of source trees and of [`step::BIND`].

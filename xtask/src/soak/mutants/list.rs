@@ -64,8 +64,8 @@ pub(super) const MUTANTS: &[Mutant] = &[
         edits: &[
             Edit {
                 file: NATIVE,
-                text: "Namespaces { user, network: true }",
-                instead: "Namespaces { user, network: false }",
+                text: "Namespaces { user, network: true, stage: false }",
+                instead: "Namespaces { user, network: false, stage: false }",
             },
             Edit {
                 file: LOWER,
