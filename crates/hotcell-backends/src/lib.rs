@@ -11,4 +11,6 @@
 mod cell;
 #[cfg(target_os = "linux")]
 pub mod native;
+#[cfg(target_os = "linux")]
+pub mod oci;
 pub mod registry;

@@ -53,6 +53,10 @@ pub enum BackendError {
 pub const KINDS: &[RuntimeKind] = &[
     #[cfg(target_os = "linux")]
     RuntimeKind::Native,
+    #[cfg(target_os = "linux")]
+    RuntimeKind::Oci,
+    #[cfg(target_os = "linux")]
+    RuntimeKind::Gvisor,
 ];
 
 fn available() -> String {
@@ -64,6 +68,11 @@ pub async fn start(kind: RuntimeKind, options: StartOptions) -> Result<Arc<dyn S
     match kind {
         #[cfg(target_os = "linux")]
         RuntimeKind::Native => match crate::native::NativeBackend::start(options).await {
+            Ok(backend) => Ok(Arc::new(backend)),
+            Err(error) => Err(BackendError::CannotStart { kind, reason: with_causes(&error) }),
+        },
+        #[cfg(target_os = "linux")]
+        RuntimeKind::Oci | RuntimeKind::Gvisor => match crate::oci::OciBackend::start(kind, options).await {
             Ok(backend) => Ok(Arc::new(backend)),
             Err(error) => Err(BackendError::CannotStart { kind, reason: with_causes(&error) }),
         },

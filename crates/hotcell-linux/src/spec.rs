@@ -281,6 +281,11 @@ impl CellSpec {
         self.trees.len() as u32 - 1
     }
 
+    /// Whether a runtime makes the box on a stage.
+    pub fn is_stage(&self) -> bool {
+        self.namespaces.stage
+    }
+
     /// How many steps there are so far.
     pub fn step_count(&self) -> usize {
         self.descriptions.len()

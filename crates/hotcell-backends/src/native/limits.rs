@@ -71,7 +71,7 @@ fn swap_is_accounted() -> bool {
 }
 
 /// Resource limits of every process in a box: which, soft, hard. None is above what the caller has itself.
-pub(super) fn resources(limits: &Limits, machine: &Machine) -> Vec<(u32, u64, u64)> {
+pub(crate) fn resources(limits: &Limits, machine: &Machine) -> Vec<(u32, u64, u64)> {
     let mut wanted = vec![
         (Resource::Core, 0),
         (Resource::Memlock, 64 << 20),
@@ -93,7 +93,7 @@ pub(super) fn resources(limits: &Limits, machine: &Machine) -> Vec<(u32, u64, u6
 }
 
 /// The limit on processes that the user namespace counts, where it does.
-pub(super) fn most_processes(limits: &Limits, machine: &Machine) -> Option<(u32, u64)> {
+pub(crate) fn most_processes(limits: &Limits, machine: &Machine) -> Option<(u32, u64)> {
     let processes = limits.processes.value.filter(|_| machine.counts_processes_by_namespace())?;
     // Behind a cgroup it is the second line, set back a little so that the cgroup, which counts refusals, is hit first.
     let reserve = if machine.cgroups.has(Controller::Pids) { 16 } else { 0 };

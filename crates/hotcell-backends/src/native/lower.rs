@@ -32,7 +32,7 @@ const BYTES_PER_FILE: u64 = 4096;
 
 /// A tree that the box sees through an overlay.
 #[derive(Debug)]
-pub(super) struct LoweredOverlay {
+pub(crate) struct LoweredOverlay {
     pub(super) place: PathBuf,
     /// The tree itself, whatever its path leads to later.
     pub(super) lower: OwnedFd,
@@ -41,21 +41,21 @@ pub(super) struct LoweredOverlay {
 
 /// A plan in terms of the helper.
 #[derive(Debug)]
-pub(super) struct Lowered {
-    pub(super) spec: CellSpec,
-    pub(super) overlays: Vec<LoweredOverlay>,
+pub(crate) struct Lowered {
+    pub(crate) spec: CellSpec,
+    pub(crate) overlays: Vec<LoweredOverlay>,
     /// Trees that may be shown with the owners that they have on the host.
     readable: BTreeSet<PathBuf>,
 }
 
 impl Lowered {
     /// Whether a tree that is only read is shown as it is on the host, with sockets that can be talked to.
-    pub(super) fn shows_sockets(&self, not_mapped: &BTreeSet<PathBuf>) -> bool {
+    pub(crate) fn shows_sockets(&self, not_mapped: &BTreeSet<PathBuf>) -> bool {
         self.readable.intersection(not_mapped).next().is_some()
     }
 
     /// Whether a tree may be shown without mapping its owner.
-    pub(super) fn may_show_unmapped(&self, tree: &Path) -> bool {
+    pub(crate) fn may_show_unmapped(&self, tree: &Path) -> bool {
         self.readable.contains(tree)
     }
 }
@@ -73,14 +73,7 @@ pub(super) fn lower(plan: &Plan, machine: &Machine, not_mapped: &BTreeSet<PathBu
     };
     // With a user namespace these are numbers inside it; without one, of the host.
     let user = if namespaces.user { user } else { PLAIN_USER };
-    let disk = policy.limits.disk.value.unwrap_or(UNLIMITED_DISK);
-    if disk < LEAST_DISK {
-        return Err(CreateError::Setup {
-            step: "limiting the disk".into(),
-            reason: format!("{disk} bytes have no room for the files that every box has"),
-            hint: "256 KiB is the least".into(),
-        });
-    }
+    let disk = checked_disk(policy)?;
     let mut rules = Rules::new(machine.findings.landlock, false);
     let mut spec = base(namespaces, user, machine.findings.privileged, disk, &mut rules);
     limits::cgroup(&mut spec, &policy.limits, &machine.cgroups)?;
@@ -92,6 +85,7 @@ pub(super) fn lower(plan: &Plan, machine: &Machine, not_mapped: &BTreeSet<PathBu
         policy,
         machine,
         not_mapped,
+        image: None,
         lowered: Lowered { spec, overlays: Vec::new(), readable: BTreeSet::new() },
         rules,
     };
@@ -124,10 +118,123 @@ pub(super) fn usual_base(namespaces: Namespaces, user: Owner, privileged: bool) 
 /// The user of boxes that have no user namespace to map it: nobody's.
 const PLAIN_USER: Owner = Owner { uid: 0x7800_0000, gid: 0x7800_0000 };
 
+/// What is special about the root of a container that a runtime makes.
+#[derive(Debug)]
+pub(crate) struct Stage<'a> {
+    /// A directory of the host's to mount the bundle at.
+    pub(crate) place: &'a Path,
+    /// The root file system to show; without one, the host's system directories.
+    pub(crate) image: Option<&'a Path>,
+    /// The user that the code sees itself as.
+    pub(crate) uid: u32,
+    /// Private places, with their modes.
+    pub(crate) private: &'a [(&'a str, u32)],
+    /// The first process of the container, and where it is put.
+    pub(crate) init: (&'a Path, &'a [u8]),
+}
+
+/// A plan in terms of a stage. What follows is the bundle, and the runtime.
+#[derive(Debug)]
+pub(crate) struct LoweredStage {
+    pub(crate) lowered: Lowered,
+    /// What the first process of the container may reach.
+    pub(crate) rules: Rules,
+    /// The private places that were made.
+    pub(crate) private: Vec<PathBuf>,
+}
+
+/// Lowers the files and limits of `plan` for a container that a runtime makes.
+pub(crate) fn lower_stage(
+    plan: &Plan,
+    machine: &Machine,
+    not_mapped: &BTreeSet<PathBuf>,
+    stage: &Stage<'_>,
+) -> Result<LoweredStage, CreateError> {
+    let policy = &plan.policy;
+    let privileged = machine.findings.privileged;
+    let disk = checked_disk(policy)?;
+    let mut rules = Rules::new(machine.findings.landlock, false);
+    let mut spec = CellSpec::new(stage_namespaces(privileged), Owner { uid: 0, gid: 0 });
+    spec.stage(stage.place);
+    spec.root(disk, (disk / BYTES_PER_FILE).clamp(1024, 1 << 22));
+    view::stage_base(&mut spec, &mut rules, stage.uid, policy.network == NetworkMode::Open, stage.image);
+    spec.file(stage.init.0, 0o555, stage.init.1);
+    let mut private = Vec::new();
+    for (path, mode) in stage.private {
+        let path = Path::new(path);
+        // What an image has there is covered by a directory of the box's own; what it lacks there is done without.
+        let inside = stage.image.filter(|image| {
+            path.parent().is_some_and(|parent| {
+                view::image_has_directory(image, parent) && parent != Path::new("/") && parent != Path::new("/home")
+            })
+        });
+        match inside {
+            None => view::stage_private(&mut spec, &mut rules, path, *mode, privileged),
+            Some(image) if view::image_has_directory(image, path) => {
+                let own = PathBuf::from(format!("/.hotcell/private-{}", private.len()));
+                spec.directory(&own, *mode);
+                if privileged {
+                    spec.owner(&own);
+                }
+                let options = TreeOptions {
+                    read_only: false,
+                    devices: false,
+                    no_exec: false,
+                    id_mapped: false,
+                    no_sockets: false,
+                    own_place: false,
+                };
+                spec.bind(&own, path, options);
+                rules.allow(path, landlock::Access::Write, true);
+            }
+            Some(_) => continue,
+        }
+        private.push(path.to_owned());
+    }
+    limits::cgroup(&mut spec, &policy.limits, &machine.cgroups)?;
+    let mut lowering = Lowering {
+        policy,
+        machine,
+        not_mapped,
+        image: stage.image,
+        lowered: Lowered { spec, overlays: Vec::new(), readable: BTreeSet::new() },
+        rules,
+    };
+    for rule in &policy.filesystem.rules {
+        lowering.path_rule(rule)?;
+    }
+    protect::add(&mut lowering.lowered.spec, &policy.filesystem)?;
+    let Lowering { mut lowered, rules, .. } = lowering;
+    lowered.spec.cgroup_namespace();
+    lowered.spec.mode(Path::new("/.hotcell"), 0);
+    lowered.spec.seal();
+    lowered.spec.own_processes();
+    Ok(LoweredStage { lowered, rules, private })
+}
+
+/// The namespaces of a stage.
+pub(crate) fn stage_namespaces(privileged: bool) -> Namespaces {
+    Namespaces { user: !privileged, network: false, stage: true }
+}
+
+fn checked_disk(policy: &Policy) -> Result<u64, CreateError> {
+    let disk = policy.limits.disk.value.unwrap_or(UNLIMITED_DISK);
+    if disk >= LEAST_DISK {
+        return Ok(disk);
+    }
+    Err(CreateError::Setup {
+        step: "limiting the disk".into(),
+        reason: format!("{disk} bytes have no room for the files that every box has"),
+        hint: "256 KiB is the least".into(),
+    })
+}
+
 struct Lowering<'a> {
     policy: &'a Policy,
     machine: &'a Machine,
     not_mapped: &'a BTreeSet<PathBuf>,
+    /// What the base of the view shows, if that is not the host's.
+    image: Option<&'a Path>,
     lowered: Lowered,
     rules: Rules,
 }
@@ -220,6 +327,10 @@ impl Lowering<'_> {
             for (path, mode) in [(&lower, 0o700), (&upper, tree.mode()), (&work, 0o700)] {
                 self.lowered.spec.directory(path, mode);
             }
+            if self.lowered.spec.is_stage() && self.machine.findings.privileged {
+                // Made by root there, and not by the box's user.
+                self.lowered.spec.owner(&upper);
+            }
             let pinned = pin(&source, &metadata).map_err(missing)?;
             self.lowered.spec.overlay(tree, &rule.path, &lower, &upper, &work);
             self.lowered.overlays.push(LoweredOverlay { place: rule.path.clone(), lower: pinned, owner });
@@ -245,6 +356,10 @@ impl Lowering<'_> {
     /// Hides a path, but for what deeper rules show again.
     fn deny(&mut self, rule: &PathRule) -> Result<(), CreateError> {
         let path = &rule.path;
+        let above = path.parent().map_or(Access::Deny, |parent| self.policy.filesystem.access(parent));
+        if let (Some(image), Access::Deny) = (self.image, above) {
+            return self.deny_in_image(image, path);
+        }
         let shown_again: Vec<&PathRule> = self
             .policy
             .filesystem
@@ -258,7 +373,6 @@ impl Lowering<'_> {
             Err(error) if matches!(error.kind(), NotFound | NotADirectory | PermissionDenied) => None,
             Err(error) => return Err(bad_path(path, &error.to_string(), "it is denied, and must be looked at")),
         };
-        let above = path.parent().map_or(Access::Deny, |parent| self.policy.filesystem.access(parent));
         match exists {
             Some(metadata) if metadata.is_symlink() && above == Access::Write => Err(bad_path(
                 path,
@@ -305,6 +419,17 @@ impl Lowering<'_> {
         }
     }
 
+    /// Hides a path of the image's. What deeper rules would show again below it is refused: nothing could be mounted there.
+    fn deny_in_image(&mut self, image: &Path, path: &Path) -> Result<(), CreateError> {
+        let below = path.strip_prefix("/").unwrap_or(path);
+        let Ok(metadata) = fs::symlink_metadata(image.join(below)) else { return Ok(()) };
+        if metadata.is_symlink() {
+            return Err(bad_path(path, "it is a link of the image's", "deny what it leads to"));
+        }
+        self.lowered.spec.mask(path, Cover::Empty { directory: metadata.is_dir(), readable: false });
+        Ok(())
+    }
+
     fn finish(mut self, open_network: bool) -> Lowered {
         let layers = self.machine.layers;
         let spec = &mut self.lowered.spec;
@@ -340,7 +465,7 @@ impl Lowering<'_> {
 }
 
 /// The overlays of a box that has been made, with their directories of changes.
-pub(super) fn overlay_trees(
+pub(crate) fn overlay_trees(
     overlays: Vec<LoweredOverlay>,
     cell: &Cell,
     machine: &Machine,
@@ -359,7 +484,7 @@ pub(super) fn overlay_trees(
 }
 
 /// The filter for these options; there are few, and each is compiled once.
-fn filter(arch: Arch, options: FilterOptions) -> &'static seccomp::Program {
+pub(crate) fn filter(arch: Arch, options: FilterOptions) -> &'static seccomp::Program {
     static FILTERS: [OnceLock<seccomp::Program>; 4] = [const { OnceLock::new() }; 4];
     let number = usize::from(options.network == Network::Host) * 2 + usize::from(options.notify_denied);
     FILTERS[number].get_or_init(|| seccomp::compile(arch, &options))
@@ -398,7 +523,7 @@ pub(super) fn bad_path(path: &Path, reason: &str, hint: &str) -> CreateError {
 }
 
 /// What failed while a box was made, and what may help.
-pub(super) fn explain(error: &hotcell_linux::CreateError) -> CreateError {
+pub(crate) fn explain(error: &hotcell_linux::CreateError) -> CreateError {
     let (step, reason) = match error {
         hotcell_linux::CreateError::Step { step, source, .. } => (step.clone(), source.to_string()),
         other => ("talking to the helper process".to_owned(), crate::registry::with_causes(other)),

@@ -5,9 +5,9 @@
 //! ```
 
 mod layers;
-mod limits;
-mod lower;
-mod probe;
+pub(crate) mod limits;
+pub(crate) mod lower;
+pub(crate) mod probe;
 mod protect;
 mod view;
 

@@ -53,7 +53,7 @@ impl Machine {
 }
 
 /// Capabilities of the backend on this machine.
-pub(super) fn capabilities(machine: &Machine) -> Capabilities {
+pub(crate) fn capabilities(machine: &Machine) -> Capabilities {
     let mut capabilities = Capabilities::new(RuntimeKind::Native, Isolation::Process);
     for control in Control::ALL {
         capabilities = capabilities.with(*control, capability(machine, *control));
@@ -156,7 +156,7 @@ fn sockets(machine: &Machine) -> Capability {
 }
 
 /// What is left where a tree is shown with the owners that it has on the host.
-pub(super) fn sockets_by_permissions() -> Capability {
+pub(crate) fn sockets_by_permissions() -> Capability {
     Capability::approximated(
         "the permissions of the sockets",
         "the box can talk to those that the user behind it can; an overlay in place of a read rule shuts them off",

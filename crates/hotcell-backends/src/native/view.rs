@@ -97,6 +97,86 @@ pub(super) fn base(spec: &mut CellSpec, rules: &mut Rules, uid: u32, open_networ
     spec.directory(Path::new("/root"), 0o755);
 }
 
+/// The base of the view of a container that a runtime makes: that adds `/proc` and `/dev` itself. The system directories are
+/// the host's, or those of `image`. With `owned`, what is private is given to the box's user on the host.
+pub(crate) fn stage_base(spec: &mut CellSpec, rules: &mut Rules, uid: u32, open_network: bool, image: Option<&Path>) {
+    rules.allow(Path::new("/"), Access::List, true);
+    spec.directory(Path::new("/.hotcell"), 0o700);
+    spec.covers();
+    match image {
+        None => {
+            for path in SYSTEM {
+                system_directory(spec, rules, Path::new(path));
+            }
+            etc(spec, uid, open_network);
+            rules.allow(Path::new("/etc"), Access::Read, true);
+        }
+        Some(image) => image_directories(spec, rules, image, open_network),
+    }
+    for place in ["/dev", "/proc"] {
+        spec.directory(Path::new(place), 0o755);
+    }
+    rules.allow(Path::new("/dev"), Access::Device, true);
+    rules.allow(Path::new("/proc"), Access::Read, true);
+    for place in ["/run", "/root"] {
+        spec.directory(Path::new(place), 0o755);
+    }
+}
+
+/// A private, writable place of a stage's root.
+pub(crate) fn stage_private(spec: &mut CellSpec, rules: &mut Rules, path: &Path, mode: u32, owned: bool) {
+    spec.directory(path, mode);
+    if owned {
+        spec.owner(path);
+    }
+    spec.private(path);
+    rules.allow(path, Access::Write, true);
+}
+
+/// Directories of an image that every box has its own of.
+const NOT_OF_IMAGE: &[&str] =
+    &["dev", "home", "proc", "run", "sys", "tmp", ".hotcell", ".hotcell-init", ".hotcell-shm"];
+
+/// The directories of an image's root, read-only. What is not UTF-8 is not shown: no image needs it.
+fn image_directories(spec: &mut CellSpec, rules: &mut Rules, image: &Path, open_network: bool) {
+    let entries = fs::read_dir(image).into_iter().flatten().flatten();
+    let mut names: Vec<String> = entries.filter_map(|entry| entry.file_name().into_string().ok()).collect();
+    names.sort();
+    for name in names.iter().filter(|name| !NOT_OF_IMAGE.contains(&name.as_str())) {
+        let (source, place) = (image.join(name), Path::new("/").join(name));
+        let Ok(metadata) = fs::symlink_metadata(&source) else { continue };
+        if metadata.is_symlink() {
+            if let Ok(target) = fs::read_link(&source) {
+                spec.symlink(&place, target);
+            }
+            continue;
+        }
+        if metadata.is_dir() {
+            spec.directory(&place, 0o755);
+        } else if metadata.is_file() {
+            spec.file(&place, 0o444, b"");
+        } else {
+            continue;
+        }
+        spec.attach(Tree::from_metadata(&source, &metadata, READ_ONLY), &place);
+        rules.allow(&place, Access::Read, metadata.is_dir());
+    }
+    if open_network
+        && let Ok(resolv) = fs::read("/etc/resolv.conf")
+        && fs::symlink_metadata(image.join("etc/resolv.conf")).is_ok_and(|metadata| metadata.is_file())
+    {
+        let own = Path::new("/.hotcell/resolv.conf");
+        spec.file(own, 0o444, &resolv);
+        spec.bind(own, Path::new("/etc/resolv.conf"), TreeOptions { own_place: false, ..READ_ONLY });
+    }
+}
+
+/// Whether an image has a directory there, into which something else can be mounted.
+pub(crate) fn image_has_directory(image: &Path, path: &Path) -> bool {
+    let below = path.strip_prefix("/").unwrap_or(path);
+    fs::symlink_metadata(image.join(below)).is_ok_and(|metadata| metadata.is_dir())
+}
+
 /// For boxes without the layer that the view is: the host's own directories, writable, over what the base has made. The
 /// home of the box's user and the file systems of the kernel stay as they are, since nothing would run without them.
 pub(super) fn show_host(spec: &mut CellSpec) {

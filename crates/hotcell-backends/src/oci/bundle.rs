@@ -1,0 +1,159 @@
+//! The bundle's `config.json`: what a runtime is asked for, and nothing that it would add by itself.
+
+use std::path::{Path, PathBuf};
+
+use hotcell_core::policy::{NetworkMode, Policy};
+use serde_json::{Value, json};
+
+use super::runtime::Flavour;
+use crate::cell::HOME;
+
+/// The first process of the container.
+pub(super) const INIT: &str = "/.hotcell-init";
+/// What is mounted at `/dev/shm`.
+pub(super) const SHM: &str = "/.hotcell-shm";
+
+/// Stands for the box's user on the host, which nobody knows yet.
+const OUTSIDE: u32 = 4_294_967_293;
+/// The root of a container's user namespace on the host: nobody, and of no box.
+const NOBODY: u32 = 0x77ff_ffff;
+
+/// What differs from one container to the next.
+#[derive(Debug)]
+pub(super) struct Bundle<'a> {
+    pub(super) policy: &'a Policy,
+    pub(super) flavour: Flavour,
+    /// Whether the caller is root, and may choose users.
+    pub(super) privileged: bool,
+    /// The user that the code sees itself as.
+    pub(super) uid: u32,
+    /// Where the bundle is mounted.
+    pub(super) place: &'a Path,
+    /// Places of the root that can be written, or that a policy put there.
+    pub(super) mounts: &'a [BundleMount],
+}
+
+/// A place of the root that is a mount of its own.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct BundleMount {
+    pub(super) path: PathBuf,
+    pub(super) writable: bool,
+}
+
+impl Bundle<'_> {
+    /// The file, in pieces between which the number of the box's user on the host belongs.
+    pub(super) fn pieces(&self) -> Vec<Vec<u8>> {
+        let text = self.config().to_string();
+        text.split(&OUTSIDE.to_string()).map(|piece| piece.as_bytes().to_vec()).collect()
+    }
+
+    fn config(&self) -> Value {
+        let mode = if self.flavour.shares_kernel() { "init" } else { "agent" };
+        let nothing: [&str; 0] = [];
+        json!({
+            "ociVersion": "1.0.2",
+            "process": {
+                "terminal": false,
+                "user": { "uid": self.uid, "gid": self.uid },
+                "args": [INIT, mode],
+                "env": nothing,
+                "cwd": "/",
+                "capabilities": {
+                    "bounding": nothing, "effective": nothing, "inheritable": nothing,
+                    "permitted": nothing, "ambient": nothing,
+                },
+                "rlimits": [{ "type": "RLIMIT_CORE", "soft": 0, "hard": 0 }],
+                "noNewPrivileges": true,
+            },
+            "root": { "path": "rootfs", "readonly": true },
+            "hostname": "hotcell",
+            "mounts": self.mounts(),
+            "linux": {
+                "namespaces": self.namespaces(),
+                "uidMappings": self.mappings(),
+                "gidMappings": self.mappings(),
+                "maskedPaths": MASKED,
+                "readonlyPaths": READ_ONLY,
+            },
+        })
+    }
+
+    fn namespaces(&self) -> Vec<Value> {
+        let mut kinds = vec!["pid", "mount", "ipc", "uts"];
+        if self.policy.network == NetworkMode::Deny {
+            kinds.push("network");
+        }
+        if self.flavour.shares_kernel() {
+            kinds.push("cgroup");
+        }
+        if !self.mappings().is_empty() {
+            kinds.push("user");
+        }
+        kinds.into_iter().map(|kind| json!({ "type": kind })).collect()
+    }
+
+    /// Which users of the container are which on the host: one that the box has to itself, and a root that is nobody.
+    fn mappings(&self) -> Vec<Value> {
+        let map = |inside: u32, outside: u32| json!({ "containerID": inside, "hostID": outside, "size": 1 });
+        match (self.privileged, self.uid) {
+            (true, 0) => vec![map(0, OUTSIDE)],
+            (true, uid) => vec![map(0, NOBODY), map(uid, OUTSIDE)],
+            // The stage has a user namespace already, in which the caller is root. gVisor needs no second one.
+            (false, _) if !self.flavour.shares_kernel() => Vec::new(),
+            (false, uid) => vec![map(uid, 0)],
+        }
+    }
+
+    fn mounts(&self) -> Vec<Value> {
+        let plain = |destination: &str, kind: &str, options: &[&str]| json!({ "destination": destination, "type": kind, "source": kind, "options": options });
+        let mut mounts = vec![
+            plain("/proc", "proc", &["nosuid", "noexec", "nodev"]),
+            plain("/dev", "tmpfs", &["nosuid", "noexec", "strictatime", "mode=755", "size=64k", "ro"]),
+            plain("/dev/pts", "devpts", &["nosuid", "noexec", "newinstance", "ptmxmode=0666", "mode=0620"]),
+            self.bind(Path::new(SHM), Path::new("/dev/shm"), true),
+        ];
+        if !self.flavour.shares_kernel() {
+            // Others find these where they are; gVisor takes the root for one file system, which is read-only.
+            mounts.extend(self.mounts.iter().map(|mount| self.bind(&mount.path, &mount.path, mount.writable)));
+        }
+        mounts
+    }
+
+    /// Something of the root, again. What it may be used for was decided when it was mounted there, on the host.
+    fn bind(&self, from: &Path, to: &Path, writable: bool) -> Value {
+        let from = from.strip_prefix("/").unwrap_or(from);
+        json!({
+            "destination": to,
+            "type": "bind",
+            "source": self.place.join("rootfs").join(from),
+            "options": ["rbind", if writable { "rw" } else { "ro" }, "nosuid", "nodev"],
+        })
+    }
+}
+
+/// Private places that every box can write.
+pub(super) const PRIVATE: &[(&str, u32)] = &[("/tmp", 0o1777), (HOME, 0o700), ("/var/tmp", 0o1777)];
+
+/// What tells about the machine rather than about the box.
+const MASKED: &[&str] = &[
+    "/proc/acpi",
+    "/proc/asound",
+    "/proc/bus",
+    "/proc/fs",
+    "/proc/interrupts",
+    "/proc/irq",
+    "/proc/kcore",
+    "/proc/key-users",
+    "/proc/keys",
+    "/proc/kmsg",
+    "/proc/latency_stats",
+    "/proc/mtrr",
+    "/proc/sched_debug",
+    "/proc/scsi",
+    "/proc/softirqs",
+    "/proc/timer_list",
+    "/proc/timer_stats",
+];
+
+/// What could change it.
+const READ_ONLY: &[&str] = &["/proc/sys", "/proc/sysrq-trigger"];

@@ -1,0 +1,80 @@
+//! From a plan to a stage, a bundle, and what confines the first process of the container.
+
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
+
+use hotcell_core::backend::CreateError;
+use hotcell_core::plan::Plan;
+use hotcell_core::policy::{Access, NetworkMode};
+use hotcell_linux::landlock::Abi;
+use hotcell_linux::seccomp::{Arch, FilterOptions, Network};
+use hotcell_linux::{CellSpec, Owner};
+
+use super::bundle::{Bundle, BundleMount, INIT, PRIVATE, SHM};
+use super::runtime::{self, Runtime};
+use crate::native::Machine;
+use crate::native::limits;
+use crate::native::lower::{Lowered, LoweredStage, Stage, filter, lower_stage, stage_namespaces};
+
+/// What a container is made of.
+#[derive(Debug)]
+pub(super) struct Container {
+    /// The stage, up to and including the runtime.
+    pub(super) lowered: Lowered,
+    /// How its first process confines itself.
+    pub(super) setup: CellSpec,
+}
+
+/// Lowers `plan`; trees in `not_mapped` are shown with the owners that they have on the host.
+pub(super) fn lower(
+    plan: &Plan,
+    machine: &Machine,
+    runtime: &Runtime,
+    id: &str,
+    image: Option<&Path>,
+    not_mapped: &BTreeSet<PathBuf>,
+) -> Result<Container, CreateError> {
+    let policy = &plan.policy;
+    let privileged = machine.findings.privileged;
+    let place = runtime::stage_place(&runtime.program).ok_or_else(|| CreateError::Setup {
+        step: "finding a place for the bundle".into(),
+        reason: "there is none of /mnt, /media, /srv and /opt".into(),
+        hint: "make an empty directory /mnt".into(),
+    })?;
+    let asked = policy.process.user.unwrap_or_default().uid();
+    let uid = if privileged || runtime.flavour.maps_any_user() { asked } else { 0 };
+    let private: Vec<(&str, u32)> = PRIVATE.iter().copied().chain([(SHM, 0o1777)]).collect();
+    let stage = Stage { place, image, uid, private: &private, init: (Path::new(INIT), hotcell_linux::agent_image()) };
+    let LoweredStage { mut lowered, rules, private } = lower_stage(plan, machine, not_mapped, &stage)?;
+
+    let writable = private.into_iter().filter(|path| path != Path::new(SHM));
+    let mut mounts: Vec<BundleMount> = writable.map(|path| BundleMount { path, writable: true }).collect();
+    let shown = policy.filesystem.rules.iter().filter(|rule| rule.access != Access::Deny);
+    mounts.extend(shown.map(|rule| BundleMount { path: rule.path.clone(), writable: rule.access != Access::Read }));
+    let bundle = Bundle { policy, flavour: runtime.flavour, privileged, uid, place, mounts: &mounts };
+    let pieces = bundle.pieces();
+    let pieces: Vec<&[u8]> = pieces.iter().map(Vec::as_slice).collect();
+    lowered.spec.bundle_file("config.json", &pieces);
+
+    let command = runtime.command(place, id, privileged);
+    let environment = runtime::ENVIRONMENT.iter().map(std::ffi::OsStr::new);
+    lowered.spec.execute(!runtime.flavour.shares_kernel(), runtime::words(&command), environment);
+
+    let mut setup = CellSpec::new(stage_namespaces(privileged), Owner { uid, gid: uid });
+    setup.no_new_privs();
+    if runtime.flavour.shares_kernel() {
+        if let Some((resource, most)) = limits::most_processes(&policy.limits, machine) {
+            setup.limit_init(resource, most);
+        }
+        if machine.findings.landlock > Abi(0) {
+            setup.landlock(&rules);
+        }
+    }
+    setup.drop_capabilities();
+    if let Some(arch) = Arch::native() {
+        let network = if policy.network == NetworkMode::Open { Network::Host } else { Network::Private };
+        let notify_denied = machine.findings.seccomp_notify && runtime.flavour.shares_kernel();
+        setup.seccomp(filter(arch, FilterOptions { network, notify_denied }), notify_denied);
+    }
+    Ok(Container { lowered, setup })
+}
