@@ -13,6 +13,7 @@ mod bundle;
 mod lower;
 mod probe;
 mod runtime;
+pub mod version;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
