@@ -48,6 +48,25 @@ pub fn drop_capabilities() -> sys::Result<()> {
     sys::capset(0).map(|_| ())
 }
 
+/// Gives up every capability for good, in a container whose maker may have taken some of them, or all, already: what is
+/// gone need not be given up, but nothing may be left.
+pub fn keep_no_capability() -> sys::Result<()> {
+    for capability in 0..64 {
+        match sys::prctl(sys::PR_CAPBSET_READ, capability, 0) {
+            Ok(0) => {}
+            Ok(_) => drop(sys::prctl(sys::PR_CAPBSET_DROP, capability, 0)?),
+            // One past the last that this kernel knows.
+            Err(sys::EINVAL) if capability > 30 => break,
+            Err(errno) => return Err(errno),
+        }
+    }
+    if sys::permitted_capabilities()? != 0 {
+        return drop_capabilities();
+    }
+    // Without a permitted one there is no ambient one, and no right to lock anything.
+    sys::capset(0).map(|_| ())
+}
+
 /// Restricts this process, and all that it will start, to the paths and accesses listed.
 pub fn landlock(reader: &mut Reader<'_>) -> sys::Result<()> {
     let (files, network, scoped, size) = (reader.u64()?, reader.u64()?, reader.u64()?, reader.u32()?);

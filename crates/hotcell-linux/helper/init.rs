@@ -1,64 +1,62 @@
 //! The init: pid 1 of a box. Reaps, starts programs, passes signals on and opens files, all from inside the view and
 //! under the same restrictions as what it starts.
 
-use crate::confine;
+use crate::launch::{Failure, Launcher, open_terminal};
 use crate::processes;
 use crate::record::Inbox;
-use crate::sys::{self, Errno, Fd, PollFd};
+use crate::streams::{Streams, WAITED_FOR};
+use crate::sys::{self, Fd, PollFd};
 use crate::text::Text;
+use crate::transport::Transport;
 use crate::wire::{Reader, notice, order, spawn_flag, spawn_stage};
 
 const PROGRAMS_MAX: usize = 1024;
-const CHILD_STACK: usize = 64 * 1024;
-const LIMITS_MAX: usize = 16;
-/// Argument lists up to this length need no memory of their own.
-const SCRATCH_POINTERS: usize = 512;
+/// What is waited for besides the descriptors of programs: orders, ends of children, the end of the spawner.
+const OWN_DESCRIPTORS: usize = 3;
+const POLL_MAX: usize = OWN_DESCRIPTORS + PROGRAMS_MAX * WAITED_FOR;
+/// There is no spawner whose end would have to be noticed.
+pub const NO_LIFELINE: Fd = -1;
 
 #[derive(Clone, Copy)]
 struct Program {
     token: u32,
     /// Zero: a free entry.
     pid: i32,
+    /// When it was started, in ticks since boot.
+    since: u64,
+    streams: Streams,
 }
 
 pub struct Init {
-    conversation: Fd,
+    transport: Transport,
     lifeline: Fd,
     inbox: Inbox,
     programs: *mut Program,
     /// How many entries have ever been used.
     used: usize,
-    child_stack: *mut u8,
+    poll_set: *mut PollFd,
+    launcher: Launcher,
 }
 
-/// What a new process needs between clone and exec; it shares the init's memory until then.
-struct Launch {
-    standard: [Fd; 3],
-    terminal: bool,
-    directory: *const u8,
-    directory_length: usize,
-    limits: [(u32, u64, u64); LIMITS_MAX],
-    limit_count: usize,
-    search: *const u8,
-    search_length: usize,
-    arguments: *const usize,
-    environment: *const usize,
-    failed: Option<(u8, Errno)>,
+/// Ends this process, and everything that it started with it. The kernel sees to that where it is pid 1.
+pub fn leave(code: i32) -> ! {
+    if sys::getpid() != 1 {
+        let _ = processes::kill_tree(None, 0, |_| false);
+    }
+    sys::exit(code)
 }
-
-/// Where [`launch`] finds its work: the new process has a stack of its own, and nothing else to be told by.
-static mut LAUNCH: *mut Launch = core::ptr::null_mut();
 
 impl Init {
-    pub fn new(conversation: Fd, lifeline: Fd, inbox: Inbox) -> Self {
-        let table = sys::map(None, PROGRAMS_MAX * size_of::<Program>());
-        let stack = sys::map(None, CHILD_STACK);
-        match (table, stack) {
-            (Ok(table), Ok(stack)) => {
-                Self { conversation, lifeline, inbox, programs: table.cast(), used: 0, child_stack: stack }
-            }
-            _ => sys::exit(1),
-        }
+    pub fn new(transport: Transport, lifeline: Fd, inbox: Inbox) -> sys::Result<Self> {
+        Ok(Self {
+            transport,
+            lifeline,
+            inbox,
+            programs: sys::map(None, PROGRAMS_MAX * size_of::<Program>())?.cast(),
+            used: 0,
+            poll_set: sys::map(None, POLL_MAX * size_of::<PollFd>())?.cast(),
+            launcher: Launcher::new()?,
+        })
     }
 
     fn programs(&mut self) -> &mut [Program] {
@@ -66,41 +64,81 @@ impl Init {
         unsafe { core::slice::from_raw_parts_mut(self.programs, self.used) }
     }
 
+    fn is_on_stream(&self) -> bool {
+        matches!(self.transport, Transport::Stream(_))
+    }
+
     pub fn serve(mut self) -> ! {
         let mask = 1u64 << (sys::SIGCHLD - 1);
-        let Ok(children) = sys::signal_descriptor(mask) else { sys::exit(1) };
+        let Ok(children) = sys::signal_descriptor(mask) else { leave(1) };
         loop {
-            let mut set = [self.conversation, children, self.lifeline].map(|descriptor| PollFd {
-                descriptor,
-                events: sys::POLLIN,
-                returned: 0,
-            });
-            match sys::poll(&mut set, None) {
-                Ok(_) | Err(sys::EINTR) => {}
-                Err(_) => sys::exit(1),
-            }
-            if set[2].returned != 0 {
+            let [orders, child, lifeline] = self.wait(children);
+            if lifeline {
                 // The spawner is gone. When pid 1 ends, the kernel ends everything in the box.
-                sys::exit(1)
+                leave(1)
             }
-            if set[1].returned != 0 {
+            // First of all, while the answers of poll are about the programs that it was asked about.
+            if self.move_bytes().is_err() {
+                leave(1)
+            }
+            if child {
                 let mut drain = [0; 128];
                 while sys::read(children, &mut drain).is_ok() {}
                 self.reap();
             }
-            if set[0].returned != 0 {
-                match self.inbox.receive(self.conversation) {
+            if orders {
+                match self.transport.receive(&mut self.inbox) {
                     Ok(true) => {}
                     // The library let go of the box.
-                    Ok(false) => sys::exit(0),
-                    Err(_) => sys::exit(1),
+                    Ok(false) => leave(0),
+                    Err(_) => leave(1),
                 }
                 if self.handle().is_err() {
-                    sys::exit(1)
+                    leave(1)
                 }
                 self.inbox.clear();
             }
         }
+    }
+
+    /// Waits until there is something to do; says which of its own descriptors it is about.
+    fn wait(&mut self, children: Fd) -> [bool; OWN_DESCRIPTORS] {
+        let own = [self.transport.waits_on(), children, self.lifeline];
+        let moved = if self.is_on_stream() { self.used } else { 0 };
+        // SAFETY: a mapping of POLL_MAX entries, of which there are at most that many, and that only this value uses.
+        let set = unsafe { core::slice::from_raw_parts_mut(self.poll_set, OWN_DESCRIPTORS + moved * WAITED_FOR) };
+        let (first, rest) = set.split_at_mut(OWN_DESCRIPTORS);
+        for (entry, descriptor) in first.iter_mut().zip(own) {
+            *entry = PollFd { descriptor, events: sys::POLLIN, returned: 0 };
+        }
+        for (entries, program) in rest.chunks_exact_mut(WAITED_FOR).zip(self.programs()) {
+            entries.copy_from_slice(&program.streams.wait_for());
+        }
+        match sys::poll(set, None) {
+            Ok(_) | Err(sys::EINTR) => {}
+            Err(_) => leave(1),
+        }
+        [0, 1, 2].map(|index| set[index].returned != 0)
+    }
+
+    /// Moves what programs read and write, where that is the init's business.
+    fn move_bytes(&mut self) -> sys::Result<()> {
+        if !self.is_on_stream() {
+            return Ok(());
+        }
+        for index in 0..self.used {
+            // SAFETY: `wait` has filled so many entries of the mapping, and nothing else has been done since.
+            let ready = unsafe {
+                let first = self.poll_set.add(OWN_DESCRIPTORS + index * WAITED_FOR);
+                [0, 1, 2].map(|entry| (*first.add(entry)).returned != 0)
+            };
+            if ready.contains(&true) {
+                // SAFETY: an entry of the table, which moving bytes does not touch.
+                let program = unsafe { &mut *self.programs.add(index) };
+                program.streams.go_on(program.token, ready, &mut self.transport)?;
+            }
+        }
+        Ok(())
     }
 
     fn handle(&mut self) -> sys::Result<()> {
@@ -121,16 +159,18 @@ impl Init {
                 Ok(())
             }
             order::KILL_TREE => {
-                let since = reader.u64()?;
-                let root = self.pid_of(token);
+                let told = reader.u64()?;
+                let (root, since) = match self.program(token) {
+                    // Its own clock is the better one: the library's may be of another kernel.
+                    Some(program) => (Some(program.pid), program.since),
+                    None => (None, told),
+                };
                 // SAFETY: the table is not changed while this borrow of it lives; nothing is reaped meanwhile.
                 let programs = unsafe { core::slice::from_raw_parts(self.programs.cast_const(), self.used) };
                 processes::kill_tree(root, since, |child| programs.iter().any(|program| program.pid == child))
             }
-            order::SIGNAL_ALL => {
-                let _ = sys::kill(-1, reader.i32()?);
-                Ok(())
-            }
+            order::SIGNAL_ALL => processes::signal_all(reader.i32()?),
+            order::OPEN if self.is_on_stream() => self.done(token, Err(sys::EOPNOTSUPP), None),
             order::OPEN => {
                 let (flags, mode, path) = (reader.u64()?, reader.u32()?, reader.text()?);
                 let result = sys::openat2(sys::AT_FDCWD, path, flags as usize, mode, sys::RESOLVE_NO_MAGICLINKS);
@@ -162,13 +202,36 @@ impl Init {
                     &[],
                 )
             }
-            order::END => sys::exit(0),
+            order::END => leave(0),
+            order::INPUT..=order::OUTPUT_CLOSE if self.is_on_stream() => self.handle_stream(kind, token, &mut reader),
+            _ => Err(sys::EPROTO),
+        }
+    }
+
+    /// Orders about what programs read and write. A program may have ended before they came.
+    fn handle_stream(&mut self, kind: u8, token: u32, reader: &mut Reader<'_>) -> sys::Result<()> {
+        let found = self.programs().iter().position(|program| program.pid != 0 && program.token == token);
+        let Some(index) = found else { return Ok(()) };
+        // SAFETY: an entry of the table, which the transport does not touch.
+        let streams = unsafe { &mut (*self.programs.add(index)).streams };
+        match kind {
+            order::INPUT => streams.input(token, reader.bytes()?, &self.transport),
+            order::INPUT_END => {
+                streams.end_input();
+                Ok(())
+            }
+            order::CREDIT => streams.credit(reader.u8()?, reader.u32()?),
+            order::RESIZE => {
+                streams.resize(reader.u32()?, reader.u32()?);
+                Ok(())
+            }
+            order::OUTPUT_CLOSE => streams.close_output(token, reader.u8()?, &self.transport),
             _ => Err(sys::EPROTO),
         }
     }
 
     fn say(&self, record: Text<64>, descriptors: &[Fd]) -> sys::Result<()> {
-        sys::send(self.conversation, record.as_bytes(), descriptors).map(|_| ())
+        self.transport.say(record.as_bytes(), descriptors)
     }
 
     fn done(&self, token: u32, result: sys::Result<usize>, descriptor: Option<Fd>) -> sys::Result<()> {
@@ -184,8 +247,12 @@ impl Init {
         }
     }
 
+    fn program(&mut self, token: u32) -> Option<&mut Program> {
+        self.programs().iter_mut().find(|program| program.pid != 0 && program.token == token)
+    }
+
     fn pid_of(&mut self, token: u32) -> Option<i32> {
-        self.programs().iter().find(|program| program.pid != 0 && program.token == token).map(|program| program.pid)
+        self.program(token).map(|program| program.pid)
     }
 
     fn free_entry(&mut self) -> Option<usize> {
@@ -196,7 +263,9 @@ impl Init {
             return None;
         }
         self.used += 1;
-        Some(self.used - 1)
+        let last = self.used - 1;
+        self.programs()[last] = Program { token: 0, pid: 0, since: 0, streams: Streams::ELSEWHERE };
+        Some(last)
     }
 
     fn spawn(&mut self, token: u32, reader: &mut Reader<'_>) -> sys::Result<()> {
@@ -223,87 +292,31 @@ impl Init {
         }
     }
 
-    fn try_spawn(&mut self, token: u32, reader: &mut Reader<'_>) -> Result<(u64, Option<Fd>), (u8, Errno)> {
-        let malformed = |_| (spawn_stage::RECORD, sys::EPROTO);
+    fn try_spawn(&mut self, token: u32, reader: &mut Reader<'_>) -> Result<(u64, Option<Fd>), Failure> {
         let entry = self.free_entry().ok_or((spawn_stage::TABLE, sys::EAGAIN))?;
-        let flags = reader.u32().map_err(malformed)?;
-        let (rows, columns) = (reader.u32().map_err(malformed)?, reader.u32().map_err(malformed)?);
-        let directory = reader.text().map_err(malformed)?;
-        let search = reader.text().map_err(malformed)?;
-        let mut limits = [(0, 0, 0); LIMITS_MAX];
-        let limit_count = reader.u32().map_err(malformed)? as usize;
-        for limit in limits.get_mut(..limit_count).ok_or((spawn_stage::RECORD, sys::EPROTO))? {
-            *limit =
-                (reader.u32().map_err(malformed)?, reader.u64().map_err(malformed)?, reader.u64().map_err(malformed)?);
-        }
-        // The near end of the new process's stack is free until it starts, and far from what it uses then.
-        let scratch = self.child_stack.cast::<usize>();
-        let arguments = Pointers::read(reader, scratch, SCRATCH_POINTERS)?;
-        // SAFETY: both halves lie within the first 8 KiB of a stack of 64 KiB.
-        let environment = Pointers::read(reader, unsafe { scratch.add(SCRATCH_POINTERS) }, SCRATCH_POINTERS)?;
-        if arguments.count == 0 {
-            return Err((spawn_stage::RECORD, sys::EPROTO));
-        }
-        let terminal = flags & spawn_flag::TERMINAL != 0;
-        let (standard, master, slave) = if terminal {
-            let (master, slave) = open_terminal(rows, columns).map_err(|errno| (spawn_stage::TERMINAL, errno))?;
-            ([slave; 3], Some(master), Some(slave))
-        } else {
-            match self.inbox.descriptors[..self.inbox.count] {
-                [input, output, error] => ([input, output, error], None, None),
-                _ => return Err((spawn_stage::RECORD, sys::EPROTO)),
-            }
-        };
-        let mut launch = Launch {
-            standard,
-            terminal,
-            directory: directory.as_ptr(),
-            directory_length: directory.len(),
-            limits,
-            limit_count,
-            search: search.as_ptr(),
-            search_length: search.len(),
-            arguments: arguments.list,
-            environment: environment.list,
-            failed: None,
-        };
+        let ordered = self.launcher.read(reader)?;
         let since = sys::ticks_since_boot();
-        let started = self.start(&mut launch);
-        if let Some(slave) = slave {
-            sys::close(slave);
+        if self.is_on_stream() {
+            let (mut streams, theirs) = Streams::make(&ordered)?;
+            let pid = self.launcher.start(&ordered, theirs.standard).inspect_err(|_| streams.abandon())?;
+            self.programs()[entry] = Program { token, pid, since, streams };
+            return Ok((since, None));
         }
-        match started {
-            Ok(pid) => {
-                self.programs()[entry] = Program { token, pid };
-                Ok((since, master))
-            }
-            Err(failure) => {
-                if let Some(master) = master {
-                    sys::close(master);
-                }
-                Err(failure)
-            }
-        }
-    }
-
-    /// Clones onto a stack of its own, sharing memory, and goes on when the new process has executed or given up.
-    fn start(&mut self, work: &mut Launch) -> Result<i32, (u8, Errno)> {
-        let flags = sys::CLONE_VM | sys::CLONE_VFORK | sys::SIGCHLD as usize;
-        // SAFETY: one thread; the new process reads LAUNCH while this one waits inside the system call (CLONE_VFORK).
-        let pid = unsafe {
-            LAUNCH = core::ptr::from_mut(work);
-            sys::clone_onto(flags, self.child_stack.add(CHILD_STACK), launch)
+        let enter = |init: &mut Self, standard| {
+            let pid = init.launcher.start(&ordered, standard)?;
+            init.programs()[entry] = Program { token, pid, since, streams: Streams::ELSEWHERE };
+            Ok(())
         };
-        if pid < 0 {
-            return Err((spawn_stage::CLONE, Errno(-pid as i32)));
+        if ordered.flags & spawn_flag::TERMINAL != 0 {
+            let terminal = open_terminal(ordered.rows, ordered.columns);
+            let (ours, theirs) = terminal.map_err(|errno| (spawn_stage::TERMINAL, errno))?;
+            let started = enter(self, [theirs; 3]);
+            sys::close(theirs);
+            return started.map(|()| (since, Some(ours))).inspect_err(|_| sys::close(ours));
         }
-        // SAFETY: a live local, written by the new process through LAUNCH.
-        match unsafe { (&raw const work.failed).read_volatile() } {
-            None => Ok(pid as i32),
-            Some(failure) => {
-                sys::wait_for(pid as i32);
-                Err(failure)
-            }
+        match self.inbox.descriptors[..self.inbox.count] {
+            [input, output, error] => enter(self, [input, output, error]).map(|()| (since, None)),
+            _ => Err((spawn_stage::RECORD, sys::EPROTO)),
         }
     }
 
@@ -317,6 +330,10 @@ impl Init {
             };
             program.pid = 0;
             let token = program.token;
+            let mut streams = core::mem::replace(&mut program.streams, Streams::ELSEWHERE);
+            if streams.finish(token, &mut self.transport).is_err() {
+                leave(1)
+            }
             let micros = |[seconds, micros]: [i64; 2]| (seconds * 1_000_000 + micros) as u64;
             let record = Text::new()
                 .push(&[notice::EXITED])
@@ -326,161 +343,8 @@ impl Init {
                 .push(&micros(usage.system).to_le_bytes())
                 .push(&(usage.max_resident as u64).to_le_bytes());
             if self.say(record, &[]).is_err() {
-                sys::exit(1)
+                leave(1)
             }
         }
     }
-}
-
-/// A NULL-terminated array of pointers into a record, as `execve` wants it.
-struct Pointers {
-    list: *mut usize,
-    count: usize,
-    /// How long the mapping is that it has to itself; zero where it is in the scratch memory.
-    bytes: usize,
-}
-
-impl Pointers {
-    /// Reads a list, into `scratch` if it fits there.
-    fn read(reader: &mut Reader<'_>, scratch: *mut usize, room: usize) -> Result<Self, (u8, Errno)> {
-        let malformed = |_| (spawn_stage::RECORD, sys::EPROTO);
-        let count = reader.u32().map_err(malformed)? as usize;
-        // Each string takes at least five bytes of a record that is at most RECORD_MAX long.
-        if count > crate::wire::RECORD_MAX / 5 {
-            return Err((spawn_stage::RECORD, sys::EPROTO));
-        }
-        let (list, bytes) = if count < room {
-            (scratch, 0)
-        } else {
-            let bytes = (count + 1) * size_of::<usize>();
-            (sys::map(None, bytes).map_err(|errno| (spawn_stage::RECORD, errno))?.cast::<usize>(), bytes)
-        };
-        let pointers = Self { list, count, bytes };
-        for index in 0..count {
-            let text = reader.text().map_err(malformed)?;
-            // SAFETY: index < count, and there are count + 1 places.
-            unsafe { list.add(index).write(sys::c(text)) };
-        }
-        // SAFETY: the last place.
-        unsafe { list.add(count).write(0) };
-        Ok(pointers)
-    }
-}
-
-impl Drop for Pointers {
-    fn drop(&mut self) {
-        if self.bytes > 0 {
-            sys::unmap(self.list.cast(), self.bytes);
-        }
-    }
-}
-
-/// Makes a terminal in the box's own devpts: the library's end and the program's.
-fn open_terminal(rows: u32, columns: u32) -> sys::Result<(Fd, Fd)> {
-    const TIOCSPTLCK: usize = 0x4004_5431;
-    const TIOCGPTPEER: usize = 0x5441;
-    const TIOCSWINSZ: usize = 0x5414;
-    let master = sys::openat(sys::AT_FDCWD, b"/dev/pts/ptmx\0", sys::O_RDWR | sys::O_NOCTTY, 0)?;
-    let unlock = 0i32;
-    let size = [rows as u16, columns as u16, 0, 0];
-    let slave = sys::ioctl(master, TIOCSPTLCK, &raw const unlock as usize)
-        .and_then(|_| sys::ioctl(master, TIOCSWINSZ, size.as_ptr() as usize))
-        .and_then(|_| sys::ioctl(master, TIOCGPTPEER, sys::O_RDWR | sys::O_NOCTTY | sys::O_CLOEXEC));
-    match slave {
-        Ok(slave) => Ok((master, slave as Fd)),
-        Err(errno) => {
-            sys::close(master);
-            Err(errno)
-        }
-    }
-}
-
-/// The new process, between clone and exec: on its own stack, in the init's memory.
-extern "C" fn launch() -> ! {
-    // SAFETY: `Init::start` set it to a live value and waits until this process executes or ends.
-    let work = unsafe { &mut *LAUNCH };
-    let failure = try_launch(work);
-    work.failed = Some(failure);
-    sys::exit(127)
-}
-
-fn try_launch(work: &Launch) -> (u8, Errno) {
-    if let Err(errno) = new_session(work) {
-        return (spawn_stage::SESSION, errno);
-    }
-    // SAFETY: pointers and lengths of slices of the record, which lives until the init goes on.
-    let (directory, search) = unsafe {
-        (
-            core::slice::from_raw_parts(work.directory, work.directory_length),
-            core::slice::from_raw_parts(work.search, work.search_length),
-        )
-    };
-    if let Err(errno) = sys::chdir(directory) {
-        return (spawn_stage::DIRECTORY, errno);
-    }
-    for (resource, soft, hard) in &work.limits[..work.limit_count] {
-        if let Err(errno) = sys::set_limit(*resource, *soft, *hard) {
-            return (spawn_stage::LIMITS, errno);
-        }
-    }
-    if let Err(errno) = confine::refuse_openat2() {
-        return (spawn_stage::FILTER, errno);
-    }
-    (spawn_stage::EXEC, execute(work, search))
-}
-
-fn new_session(work: &Launch) -> sys::Result<()> {
-    const TIOCSCTTY: usize = 0x540e;
-    sys::setsid()?;
-    sys::umask(0o022);
-    for (number, descriptor) in work.standard.iter().enumerate() {
-        // The init keeps 0 to 2 for nothing else, so the sources are all above them.
-        sys::dup3(*descriptor, number as Fd, 0)?;
-    }
-    sys::close_range(3, u32::MAX)?;
-    if work.terminal {
-        sys::ioctl(0, TIOCSCTTY, 0)?;
-    }
-    sys::block_signals(0)?;
-    Ok(())
-}
-
-/// Executes the program: as named where the name has a slash, else from the first directory of the search path that
-/// has it. Returns the reason why it could not.
-fn execute(work: &Launch, search: &[u8]) -> Errno {
-    // SAFETY: the arguments are a NULL-terminated array of NUL-terminated strings with at least one entry.
-    let name = unsafe { text_at(*work.arguments as *const u8) };
-    if name.contains(&b'/') {
-        // SAFETY: both arrays are NULL-terminated and point into the record.
-        return unsafe { sys::execve(name, work.arguments, work.environment) };
-    }
-    let mut reason = sys::ENOENT;
-    for directory in search[..search.len() - 1].split(|byte| *byte == b':') {
-        if directory.is_empty() || directory.len() + name.len() > 4000 {
-            continue;
-        }
-        let path = Text::<4096>::new().push(directory).push(b"/").push(name);
-        // SAFETY: as above.
-        match unsafe { sys::execve(path.as_bytes(), work.arguments, work.environment) } {
-            sys::ENOENT | sys::ENOTDIR => {}
-            // Remembered, but a later directory may have one that can be executed.
-            sys::EACCES => reason = sys::EACCES,
-            errno => return errno,
-        }
-    }
-    reason
-}
-
-/// The string at `start`, NUL included.
-///
-/// # Safety
-/// `start` must point to a NUL-terminated string that outlives the result.
-unsafe fn text_at<'a>(start: *const u8) -> &'a [u8] {
-    let mut length = 0;
-    // SAFETY: the string ends in NUL, and nothing after it is read.
-    while unsafe { *start.add(length) } != 0 {
-        length += 1;
-    }
-    // SAFETY: `length` bytes and the NUL belong to the string.
-    unsafe { core::slice::from_raw_parts(start, length + 1) }
 }

@@ -31,6 +31,7 @@ pub struct Sample {
 /// Calls `visit` with every process but the init itself.
 pub fn each(mut visit: impl FnMut(&Process)) -> sys::Result<()> {
     let directory = sys::openat(sys::AT_FDCWD, b"/proc\0", sys::O_RDONLY | sys::O_DIRECTORY, 0)?;
+    let own = sys::getpid();
     let mut buffer = [0u8; 4096];
     loop {
         let length = match sys::getdents(directory, &mut buffer) {
@@ -45,7 +46,7 @@ pub fn each(mut visit: impl FnMut(&Process)) -> sys::Result<()> {
                 break;
             }
             if let Some(process) = parse_number(&buffer[at + 19..at + size]).and_then(|pid| look(directory, pid)) {
-                if process.pid != 1 {
+                if process.pid != own {
                     visit(&process);
                 }
             }
@@ -120,6 +121,7 @@ fn kib_after(name: &[u8], text: &[u8]) -> Option<u64> {
 /// was: every one that started no earlier than the program (`since`, in ticks) is taken for its. `started_here` says which children of the
 /// init are other programs that it started itself.
 pub fn kill_tree(root: Option<i32>, since: u64, started_here: impl Fn(i32) -> bool) -> sys::Result<()> {
+    let own = sys::getpid();
     let mut doomed = Marks::new()?;
     if let Some(root) = root {
         doomed.mark(root);
@@ -130,7 +132,7 @@ pub fn kill_tree(root: Option<i32>, since: u64, started_here: impl Fn(i32) -> bo
     while chased < LOOKS_MAX && waited < PAUSES_MAX {
         let (mut alive, mut found) = (false, false);
         each(|process| {
-            let daemon = process.parent == 1 && process.started >= since && !started_here(process.pid);
+            let daemon = process.parent == own && process.started >= since && !started_here(process.pid);
             if daemon || doomed.has(process.pid) || doomed.has(process.parent) {
                 found |= !doomed.has(process.pid);
                 doomed.mark(process.pid);
@@ -153,6 +155,32 @@ pub fn kill_tree(root: Option<i32>, since: u64, started_here: impl Fn(i32) -> bo
     }
     // Something keeps ahead of us, or does not die: then the box ends, and it with that.
     Err(sys::EBUSY)
+}
+
+/// Signals everything that this process started, and what that started.
+///
+/// The first process of a box may leave that to the kernel; any other would signal everybody.
+pub fn signal_all(signal: i32) -> sys::Result<()> {
+    let own = sys::getpid();
+    if own == 1 {
+        let _ = sys::kill(-1, signal);
+        return Ok(());
+    }
+    let mut seen = Marks::new()?;
+    for _ in 0..LOOKS_MAX {
+        let mut found = false;
+        each(|process| {
+            if (process.parent == own || seen.has(process.parent)) && !seen.has(process.pid) {
+                found = true;
+                seen.mark(process.pid);
+                let _ = sys::kill(process.pid, signal);
+            }
+        })?;
+        if !found {
+            break;
+        }
+    }
+    Ok(())
 }
 
 /// How often processes that nobody has seen before may turn up.

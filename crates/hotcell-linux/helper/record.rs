@@ -1,4 +1,4 @@
-//! Receiving records: from the socket, or from the memory file that stands in for a large one.
+//! Receiving records: from the socket, from the memory file that stands in for a large one, or in frames from a stream.
 
 use crate::sys::{self, Fd};
 use crate::wire::{DESCRIPTORS_MAX, IN_MEMORY_FILE, INLINE_MAX, Malformed, RECORD_MAX};
@@ -56,6 +56,29 @@ impl Inbox {
             self.mapped = Some((sys::map(Some(file), size)?, size));
         }
         Ok(true)
+    }
+
+    /// Reads the next record from a stream, by `read`, which fills what it is given, or says that there is no more.
+    pub fn receive_frame(&mut self, read: impl Fn(&mut [u8]) -> sys::Result<bool>) -> sys::Result<bool> {
+        let mut header = [0; 4];
+        if !read(&mut header)? {
+            return Ok(false);
+        }
+        let length = u32::from_le_bytes(header) as usize;
+        if length == 0 || length > RECORD_MAX {
+            return Err(sys::EPROTO);
+        }
+        let start = if length > INLINE_MAX {
+            let start = sys::map(None, length)?;
+            self.mapped = Some((start, length));
+            start
+        } else {
+            self.length = length;
+            self.inline
+        };
+        // SAFETY: a mapping of at least that length that only this value uses.
+        let buffer = unsafe { core::slice::from_raw_parts_mut(start, length) };
+        if read(buffer)? { Ok(true) } else { Err(sys::EPROTO) }
     }
 
     /// The record that was received last.

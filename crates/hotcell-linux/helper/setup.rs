@@ -7,6 +7,7 @@ use crate::record::Inbox;
 use crate::stage;
 use crate::sys::{self, Fd};
 use crate::text::Text;
+use crate::transport::Transport;
 use crate::view::{self, View};
 use crate::wire::{Reader, notice, step};
 
@@ -92,7 +93,10 @@ pub fn run(start: &Start, namespaces: usize) -> ! {
     if sys::close_range(LIFELINE as u32 + 1, u32::MAX).is_err() {
         sys::exit(1)
     }
-    Init::new(CONVERSATION, LIFELINE, inbox).serve()
+    match Init::new(Transport::Records(CONVERSATION), LIFELINE, inbox) {
+        Ok(init) => init.serve(),
+        Err(_) => sys::exit(1),
+    }
 }
 
 /// Goes to its cgroup and lets go of everything of the spawner's but the two ends that the box needs.

@@ -61,6 +61,8 @@ pub mod nr {
     pub const FSTATFS: usize = 44;
     pub const CLOCK_GETTIME: usize = 113;
     pub const CAPGET: usize = 90;
+    pub const FCNTL: usize = 25;
+    pub const GETPID: usize = 172;
     pub const GETGID: usize = 176;
     pub const UMASK: usize = 166;
     pub const IOCTL: usize = 29;

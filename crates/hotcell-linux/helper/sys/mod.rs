@@ -33,8 +33,10 @@ pub const EBUSY: Errno = Errno(16);
 pub const EEXIST: Errno = Errno(17);
 pub const ENOTDIR: Errno = Errno(20);
 pub const EINVAL: Errno = Errno(22);
+pub const ENOTTY: Errno = Errno(25);
 pub const ENOSYS: Errno = Errno(38);
 pub const EPROTO: Errno = Errno(71);
+pub const EOPNOTSUPP: Errno = Errno(95);
 pub const ESTALE: Errno = Errno(116);
 
 pub const O_RDONLY: usize = 0;
@@ -99,6 +101,7 @@ pub const PR_SET_DUMPABLE: usize = 4;
 pub const PR_SET_KEEPCAPS: usize = 8;
 pub const PR_SET_NAME: usize = 15;
 pub const PR_GET_SECCOMP: usize = 21;
+pub const PR_CAPBSET_READ: usize = 23;
 pub const PR_CAPBSET_DROP: usize = 24;
 pub const PR_SET_SECUREBITS: usize = 28;
 pub const PR_SET_CHILD_SUBREAPER: usize = 36;
@@ -233,6 +236,24 @@ pub fn pipe() -> Result<[Fd; 2]> {
     let mut ends = [0; 2];
     call(nr::PIPE2, [ends.as_mut_ptr() as usize, O_CLOEXEC, 0, 0, 0, 0])?;
     Ok(ends)
+}
+
+/// Makes reading and writing return rather than wait.
+pub fn set_nonblocking(descriptor: Fd) -> Result<usize> {
+    const F_GETFL: usize = 3;
+    const F_SETFL: usize = 4;
+    let flags = call(nr::FCNTL, [fd(descriptor), F_GETFL, 0, 0, 0, 0])?;
+    call(nr::FCNTL, [fd(descriptor), F_SETFL, flags | O_NONBLOCK, 0, 0, 0])
+}
+
+/// How much could be read now.
+pub fn readable_bytes(descriptor: Fd) -> Result<usize> {
+    const FIONREAD: usize = 0x541b;
+    let mut count = 0i32;
+    ioctl(descriptor, FIONREAD, &raw mut count as usize)?;
+    // SAFETY: a live local that the kernel wrote through the pointer above.
+    let count = unsafe { (&raw const count).read_volatile() };
+    usize::try_from(count).map_err(|_| EINVAL)
 }
 
 /// A connected pair of record sockets.
@@ -414,6 +435,7 @@ pub struct PollFd {
 }
 
 pub const POLLIN: i16 = 1;
+pub const POLLOUT: i16 = 4;
 
 /// Waits until something can be read, for so many milliseconds; without an end where there is no number.
 pub fn poll(set: &mut [PollFd], milliseconds: Option<u64>) -> Result<usize> {
@@ -536,6 +558,11 @@ pub fn kill(pid: i32, signal: i32) -> Result<usize> {
 
 pub fn pidfd_kill(pidfd: Fd) -> Result<usize> {
     call(nr::PIDFD_SEND_SIGNAL, [fd(pidfd), SIGKILL as usize, 0, 0, 0, 0])
+}
+
+pub fn getpid() -> i32 {
+    // Never fails; no process has the number that stands for a failure.
+    call(nr::GETPID, [0; 6]).map_or(-1, |pid| pid as i32)
 }
 
 pub fn setsid() -> Result<usize> {

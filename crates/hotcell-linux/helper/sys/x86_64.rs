@@ -62,6 +62,8 @@ pub mod nr {
     pub const FSTATFS: usize = 138;
     pub const CLOCK_GETTIME: usize = 228;
     pub const CAPGET: usize = 125;
+    pub const FCNTL: usize = 72;
+    pub const GETPID: usize = 39;
     pub const GETGID: usize = 104;
     pub const UMASK: usize = 95;
     pub const READ: usize = 0;
