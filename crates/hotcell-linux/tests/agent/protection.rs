@@ -1,0 +1,75 @@
+//! What programs of the same user can do to the helper that started them: nothing.
+
+use std::os::fd::AsRawFd;
+
+use crate::common::{Box, agent_by, helper, init_by, without_rights};
+
+async fn boxes() -> [Box; 2] {
+    let [mut agent, mut init] = ["agent", "init"].map(helper);
+    without_rights(&mut agent);
+    without_rights(&mut init);
+    [agent_by(agent, Vec::new()).await.unwrap(), init_by(init, Vec::new()).await.unwrap()]
+}
+
+/// The attack works on a process that does not protect itself: else these tests would prove nothing.
+#[tokio::test]
+async fn the_descriptors_of_an_ordinary_process_can_be_opened() {
+    for cell in boxes().await {
+        let script =
+            "sleep 600 </dev/zero & ls /proc/$!/fd >/dev/null && head -c 1 /proc/$!/fd/0 | od -An -tx1; kill $!";
+        let (output, error, _) = cell.run(script).await;
+        assert_eq!(output.trim(), "00", "{error}");
+    }
+}
+
+#[tokio::test]
+async fn the_conversation_cannot_be_reached_by_programs() {
+    for cell in boxes().await {
+        let pid = cell.pid();
+        let script = format!(
+            "ls /proc/{pid}/fd && echo LISTED; for n in 0 1 2 3 4 5 6; do \
+             (exec 9</proc/{pid}/fd/$n) && echo READ $n; (exec 9>/proc/{pid}/fd/$n) && echo WROTE $n; done; \
+             cat /proc/{pid}/environ && echo ENVIRON; head -c 1 /proc/{pid}/mem && echo MEMORY; exit 0"
+        );
+        let (output, error, _) = cell.run(&script).await;
+        assert_eq!(output, "", "{error}");
+        assert!(error.contains("denied"), "{error}");
+        // And it is as well as before.
+        assert_eq!(cell.run("echo fine").await.0, "fine\n");
+    }
+}
+
+#[tokio::test]
+async fn programs_get_three_descriptors_and_no_others() {
+    for cell in boxes().await {
+        let (output, _, _) = cell.run("ls /proc/self/fd | wc -l; [ -e /proc/$$/fd/3 ] || echo none").await;
+        // And the directory that `ls` itself reads.
+        assert_eq!(output, "4\nnone\n");
+    }
+}
+
+#[tokio::test]
+async fn descriptors_that_were_left_open_are_closed() {
+    let secret = std::fs::File::open("/dev/null").unwrap();
+    // SAFETY: plain numbers on a descriptor that this test owns.
+    unsafe { libc::fcntl(secret.as_raw_fd(), libc::F_SETFD, 0) };
+    for cell in boxes().await {
+        let (output, _, _) = cell.run("ls /proc/self/fd | wc -l").await;
+        assert_eq!(output, "4\n");
+        let inside = std::fs::read_dir(format!("/proc/{}/fd", cell.pid()));
+        // Only root may look.
+        let Ok(inside) = inside else { continue };
+        let targets: Vec<_> = inside.flatten().filter_map(|entry| std::fs::read_link(entry.path()).ok()).collect();
+        assert_eq!(targets.iter().filter(|target| target.to_str() == Some("/dev/null")).count(), 3, "{targets:?}");
+    }
+}
+
+#[tokio::test]
+async fn signals_of_programs_do_not_end_the_helper() {
+    for cell in boxes().await {
+        let script =
+            format!("for signal in HUP INT TERM USR1 USR2 PIPE ALRM CHLD; do kill -$signal {}; done", cell.pid());
+        assert_eq!(cell.run(&script).await.2, Some(0));
+        assert_eq!(cell.run("echo fine").await.0, "fine\n");
+    }
+}
