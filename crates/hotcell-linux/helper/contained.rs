@@ -8,6 +8,8 @@ use crate::text::Text;
 use crate::transport::{Stream, Transport};
 use crate::wire::{Reader, notice, order, step};
 
+/// Where runtimes put the first of the descriptors that they pass on.
+pub const FIRST_PASSED: Fd = 3;
 /// Where the conversation is moved to. Programs get everything below, and only that.
 const INPUT: Fd = 3;
 const OUTPUT: Fd = 4;
@@ -15,8 +17,11 @@ const OUTPUT: Fd = 4;
 /// How the library is reached.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum By {
-    /// A record socket, which is the standard input.
-    Records,
+    /// A record socket.
+    Records {
+        /// Which descriptor it is.
+        at: Fd,
+    },
     /// Standard input and output.
     Stream,
 }
@@ -33,7 +38,12 @@ fn prepare(by: By) -> sys::Result<(Transport, Inbox)> {
     // First of all: who has the same user could else open the conversation through /proc, or attach to this process.
     sys::prctl(sys::PR_SET_DUMPABLE, 0, 0)?;
     sys::prctl(sys::PR_SET_NAME, sys::c(b"hotcell-init\0"), 0)?;
-    sys::dup3(0, INPUT, sys::O_CLOEXEC)?;
+    let from = if let By::Records { at } = by { at } else { 0 };
+    if from == INPUT {
+        sys::close_on_exec(INPUT)?;
+    } else {
+        sys::dup3(from, INPUT, sys::O_CLOEXEC)?;
+    }
     if by == By::Stream {
         sys::dup3(1, OUTPUT, sys::O_CLOEXEC)?;
     }
@@ -50,7 +60,7 @@ fn prepare(by: By) -> sys::Result<(Transport, Inbox)> {
     // Where this is not pid 1: daemons come here all the same.
     sys::prctl(sys::PR_SET_CHILD_SUBREAPER, 1, 0)?;
     let transport = match by {
-        By::Records => Transport::Records(INPUT),
+        By::Records { .. } => Transport::Records(INPUT),
         By::Stream => Transport::Stream(Stream::new(INPUT, OUTPUT)?),
     };
     Ok((transport, Inbox::new()?))

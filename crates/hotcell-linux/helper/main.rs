@@ -47,7 +47,8 @@ extern "C" fn start(stack: *const usize) -> ! {
     }
     // SAFETY: as above.
     match unsafe { launch::text_at(arguments[1] as *const u8) } {
-        b"init\0" => contained::run(By::Records),
+        b"init\0" => contained::run(By::Records { at: 0 }),
+        b"init-passed\0" => contained::run(By::Records { at: contained::FIRST_PASSED }),
         b"agent\0" => contained::run(By::Stream),
         _ => sys::exit(2),
     }

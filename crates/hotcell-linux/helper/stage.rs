@@ -57,10 +57,18 @@ impl Command {
         let nothing = sys::openat(sys::AT_FDCWD, b"/dev/null\0", sys::O_RDWR, 0)?;
         self.announce(view, conversation, log, far)?;
         sys::fchdir(view.stage())?;
-        sys::dup3(talk, 0, 0)?;
-        sys::dup3(if self.stream { talk } else { nothing }, 1, 0)?;
+        // High enough to be out of the way of what follows.
+        let [talk, log] = [sys::dup_above(talk, 16)?, sys::dup_above(log, 16)?];
+        // Runtimes pass descriptors on from three; some put pipes of their own in place of the standard ones.
+        let standard = if self.stream { talk } else { nothing };
+        sys::dup3(standard, 0, 0)?;
+        sys::dup3(standard, 1, 0)?;
         sys::dup3(log, 2, 0)?;
-        sys::close_range(3, u32::MAX)?;
+        let first_passed = crate::contained::FIRST_PASSED;
+        if !self.stream {
+            sys::dup3(talk, first_passed, 0)?;
+        }
+        sys::close_range(first_passed as u32 + u32::from(!self.stream), u32::MAX)?;
         sys::umask(0o022);
         sys::block_signals(0)?;
         if self.arguments[0] == 0 {

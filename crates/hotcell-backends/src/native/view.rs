@@ -113,7 +113,7 @@ pub(crate) fn stage_base(spec: &mut CellSpec, rules: &mut Rules, uid: u32, open_
         }
         Some(image) => image_directories(spec, rules, image, open_network),
     }
-    for place in ["/dev", "/proc"] {
+    for place in ["/dev", "/dev/shm", "/proc"] {
         spec.directory(Path::new(place), 0o755);
     }
     rules.allow(Path::new("/dev"), Access::Device, true);

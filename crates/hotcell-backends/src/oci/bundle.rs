@@ -48,7 +48,7 @@ impl Bundle<'_> {
     }
 
     fn config(&self) -> Value {
-        let mode = if self.flavour.shares_kernel() { "init" } else { "agent" };
+        let mode = if self.flavour.shares_kernel() { "init-passed" } else { "agent" };
         let nothing: [&str; 0] = [];
         json!({
             "ociVersion": "1.0.2",

@@ -105,6 +105,10 @@ impl Runtime {
         };
         words.extend(more.iter().map(OsString::from));
         words.push("run".into());
+        if self.flavour.shares_kernel() {
+            // The conversation with the first process.
+            words.push("--preserve-fds=1".into());
+        }
         words.push("--bundle".into());
         words.push(bundle.into());
         words.push(id.into());

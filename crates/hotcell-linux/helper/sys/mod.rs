@@ -232,6 +232,19 @@ pub fn dup3(from: Fd, to: Fd, flags: usize) -> Result<usize> {
     call(nr::DUP3, [fd(from), fd(to), flags, 0, 0, 0])
 }
 
+/// Another descriptor for the same thing, with a number of at least `lowest`.
+pub fn dup_above(descriptor: Fd, lowest: Fd) -> Result<Fd> {
+    const F_DUPFD_CLOEXEC: usize = 1030;
+    call(nr::FCNTL, [fd(descriptor), F_DUPFD_CLOEXEC, fd(lowest), 0, 0, 0]).map(|n| n as Fd)
+}
+
+/// Has a descriptor closed by the next execution.
+pub fn close_on_exec(descriptor: Fd) -> Result<usize> {
+    const F_SETFD: usize = 2;
+    const FD_CLOEXEC: usize = 1;
+    call(nr::FCNTL, [fd(descriptor), F_SETFD, FD_CLOEXEC, 0, 0, 0])
+}
+
 pub fn pipe() -> Result<[Fd; 2]> {
     let mut ends = [0; 2];
     call(nr::PIPE2, [ends.as_mut_ptr() as usize, O_CLOEXEC, 0, 0, 0, 0])?;
