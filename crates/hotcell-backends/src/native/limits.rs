@@ -70,6 +70,9 @@ fn swap_is_accounted() -> bool {
     std::fs::read_to_string("/proc/swaps").is_ok_and(|swaps| swaps.lines().count() > 1)
 }
 
+/// Limits that every kernel lets a process lower.
+pub(crate) const OPEN_FILES_AND_CORES: [u32; 2] = [Resource::Nofile as u32, Resource::Core as u32];
+
 /// Resource limits of every process in a box: which, soft, hard. None is above what the caller has itself.
 pub(crate) fn resources(limits: &Limits, machine: &Machine) -> Vec<(u32, u64, u64)> {
     let mut wanted = vec![

@@ -108,7 +108,7 @@ impl Bundle<'_> {
         let plain = |destination: &str, kind: &str, options: &[&str]| json!({ "destination": destination, "type": kind, "source": kind, "options": options });
         let mut mounts = vec![
             plain("/proc", "proc", &["nosuid", "noexec", "nodev"]),
-            plain("/dev", "tmpfs", &["nosuid", "noexec", "strictatime", "mode=755", "size=64k", "ro"]),
+            plain("/dev", "tmpfs", self.devices()),
             plain("/dev/pts", "devpts", &["nosuid", "noexec", "newinstance", "ptmxmode=0666", "mode=0620"]),
             self.bind(Path::new(SHM), Path::new("/dev/shm"), true),
         ];
@@ -117,6 +117,14 @@ impl Bundle<'_> {
             mounts.extend(self.mounts.iter().map(|mount| self.bind(&mount.path, &mount.path, mount.writable)));
         }
         mounts
+    }
+
+    /// Nothing can be made in `/dev`. gVisor's is its own, and would take that for its devices too.
+    fn devices(&self) -> &'static [&'static str] {
+        match self.flavour.shares_kernel() {
+            true => &["nosuid", "noexec", "strictatime", "mode=755", "size=64k", "ro"],
+            false => &["nosuid", "noexec", "strictatime", "mode=755", "size=64k"],
+        }
     }
 
     /// Something of the root, again. What it may be used for was decided when it was mounted there, on the host.

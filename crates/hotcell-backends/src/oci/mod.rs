@@ -23,6 +23,7 @@ use async_trait::async_trait;
 use hotcell_core::backend::{CreateError, Sandbox, SandboxBackend};
 use hotcell_core::capability::{Capabilities, Control};
 use hotcell_core::plan::Plan;
+use hotcell_core::policy::Limits;
 use hotcell_core::runtime::{Isolation, RuntimeKind};
 use hotcell_core::text::Printable;
 use hotcell_linux::cgroup::Layout;
@@ -148,7 +149,7 @@ impl SandboxBackend for OciBackend {
                 sockets.for_each(|entry| entry.actual = sockets_by_permissions());
             }
             let overlays = overlay_trees(container.lowered.overlays, &cell, &self.machine)?;
-            let resources = limits::resources(&plan.policy.limits, &self.machine);
+            let resources = self.resources(&plan.policy.limits);
             let parts = Parts { id, cell, plan, overlays, resources, environment: BTreeMap::new() };
             return Ok(Box::new(CellSandbox::new(parts)));
         }
@@ -156,6 +157,15 @@ impl SandboxBackend for OciBackend {
 }
 
 impl OciBackend {
+    /// The resource limits of every process. gVisor has low ones of its own for most, and lets none be raised.
+    fn resources(&self, limits: &Limits) -> Vec<(u32, u64, u64)> {
+        let mut resources = limits::resources(limits, &self.machine);
+        if !self.runtime.flavour.shares_kernel() {
+            resources.retain(|(resource, ..)| limits::OPEN_FILES_AND_CORES.contains(resource));
+        }
+        resources
+    }
+
     fn not_made(&self, error: &NotMade) -> CreateError {
         let said = error.said.trim();
         let reason = if said.is_empty() { error.source.to_string() } else { Printable(said).to_string() };

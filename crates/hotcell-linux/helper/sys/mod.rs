@@ -140,7 +140,7 @@ pub fn close(descriptor: Fd) {
 
 /// Closes `first..=last`.
 pub fn close_range(first: u32, last: u32) -> Result<usize> {
-    call(nr::CLOSE_RANGE, [first as usize, last as usize, 0, 0, 0, 0])
+    call(nr::CLOSE_RANGE, [first as usize, last.min(i32::MAX as u32) as usize, 0, 0, 0, 0])
 }
 
 pub fn read(descriptor: Fd, buffer: &mut [u8]) -> Result<usize> {
