@@ -56,6 +56,7 @@ fn prepare(by: By) -> sys::Result<(Transport, Inbox)> {
     sys::close(nothing);
     sys::default_signals()?;
     sys::block_signals(u64::MAX)?;
+    sys::umask(0);
     sys::raise_descriptor_limit()?;
     // Where this is not pid 1: daemons come here all the same.
     sys::prctl(sys::PR_SET_CHILD_SUBREAPER, 1, 0)?;

@@ -4,7 +4,8 @@
 //! **spawner** (`spawner.rs`). Each native box is a fork of the spawner into new namespaces, which runs the set-up steps it
 //! is given (`setup.rs`, `view.rs`, `confine.rs`) and then serves as the box's **init** (`init.rs`). In a container that
 //! somebody else made, the program is put there as a file and started as the init right away (`contained.rs`): with the
-//! argument `init` it talks in records on a socket, with `agent` in frames on a stream (`transport.rs`, `streams.rs`).
+//! argument `init` it talks in records on a socket, with `agent` in frames on a stream (`transport.rs`, `streams.rs`). Where
+//! no descriptor gets through, it is also the tool for files (`tool.rs`), run like any other program of the box.
 //!
 //! Nothing here decides policy: the library lowers a plan to steps, the helper runs them in order and stops at the first
 //! that fails. Nothing allocates, locks or logs. Any failure ends the process that saw it: a box that is not fully set up
@@ -27,6 +28,7 @@ mod stage;
 mod streams;
 mod sys;
 mod text;
+mod tool;
 mod transport;
 mod view;
 #[path = "../src/wire/mod.rs"]
@@ -50,6 +52,7 @@ extern "C" fn start(stack: *const usize) -> ! {
         b"init\0" => contained::run(By::Records { at: 0 }),
         b"init-passed\0" => contained::run(By::Records { at: contained::FIRST_PASSED }),
         b"agent\0" => contained::run(By::Stream),
+        b"file\0" => tool::run(&arguments[2..]),
         _ => sys::exit(2),
     }
 }

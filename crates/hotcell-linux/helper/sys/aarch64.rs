@@ -63,6 +63,8 @@ pub mod nr {
     pub const CAPGET: usize = 90;
     pub const FCNTL: usize = 25;
     pub const GETPID: usize = 172;
+    pub const FTRUNCATE: usize = 46;
+    pub const NEWFSTATAT: usize = 79;
     pub const GETGID: usize = 176;
     pub const UMASK: usize = 166;
     pub const IOCTL: usize = 29;

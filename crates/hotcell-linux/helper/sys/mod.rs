@@ -31,10 +31,13 @@ pub const EAGAIN: Errno = Errno(11);
 pub const EACCES: Errno = Errno(13);
 pub const EBUSY: Errno = Errno(16);
 pub const EEXIST: Errno = Errno(17);
+pub const EISDIR: Errno = Errno(21);
 pub const ENOTDIR: Errno = Errno(20);
 pub const EINVAL: Errno = Errno(22);
 pub const ENOTTY: Errno = Errno(25);
+pub const ENAMETOOLONG: Errno = Errno(36);
 pub const ENOSYS: Errno = Errno(38);
+pub const ENOTEMPTY: Errno = Errno(39);
 pub const EPROTO: Errno = Errno(71);
 pub const EOPNOTSUPP: Errno = Errno(95);
 pub const ESTALE: Errno = Errno(116);
@@ -222,10 +225,27 @@ pub struct Stat {
 pub fn fstat(descriptor: Fd) -> Result<Stat> {
     let mut raw = [0u64; 18];
     call(nr::FSTAT, [fd(descriptor), raw.as_mut_ptr() as usize, 0, 0, 0, 0])?;
+    Ok(read_stat(core::hint::black_box(raw)))
+}
+
+/// What is at `path` below `directory`; a link at its end is not followed.
+pub fn lstatat(directory: Fd, path: &[u8]) -> Result<Stat> {
+    const AT_SYMLINK_NOFOLLOW: usize = 0x100;
+    let mut raw = [0u64; 18];
+    call(nr::NEWFSTATAT, [fd(directory), c(path), raw.as_mut_ptr() as usize, AT_SYMLINK_NOFOLLOW, 0, 0])?;
+    Ok(read_stat(core::hint::black_box(raw)))
+}
+
+fn read_stat(raw: [u64; 18]) -> Stat {
     // `struct stat` begins with dev, ino on both; x86_64 has nlink (8 bytes) before mode, aarch64 mode and nlink
     // (4 bytes each). The size is at the same place.
     let mode = if cfg!(target_arch = "x86_64") { raw[3] as u32 } else { raw[2] as u32 };
-    Ok(Stat { device: raw[0], inode: raw[1], mode, size: raw[6] })
+    Stat { device: raw[0], inode: raw[1], mode, size: raw[6] }
+}
+
+/// Cuts a file off at its beginning.
+pub fn truncate(descriptor: Fd) -> Result<usize> {
+    call(nr::FTRUNCATE, [fd(descriptor), 0, 0, 0, 0, 0])
 }
 
 pub fn dup3(from: Fd, to: Fd, flags: usize) -> Result<usize> {

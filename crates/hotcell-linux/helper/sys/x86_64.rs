@@ -64,6 +64,8 @@ pub mod nr {
     pub const CAPGET: usize = 125;
     pub const FCNTL: usize = 72;
     pub const GETPID: usize = 39;
+    pub const FTRUNCATE: usize = 77;
+    pub const NEWFSTATAT: usize = 262;
     pub const GETGID: usize = 104;
     pub const UMASK: usize = 95;
     pub const READ: usize = 0;

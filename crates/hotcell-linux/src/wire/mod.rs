@@ -313,6 +313,17 @@ pub mod spawn_stage {
     pub const PIPES: u8 = 10;
 }
 
+/// How the tool for files ends: with zero, with the number of an error, or with one of these.
+///
+/// `read` writes the content of a file; `write` takes that from its standard input; `list` writes, for each entry, its mode
+/// (u32), its size (u64) and its name (a byte string); `stat` writes mode and size.
+pub mod tool {
+    /// There is more than was asked for.
+    pub const TOO_LARGE: i32 = 200;
+    /// It is no regular file.
+    pub const NOT_REGULAR: i32 = 201;
+}
+
 /// A record that cannot be decoded: it ended early, or a string has no NUL at its end or one in its middle.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Malformed;
