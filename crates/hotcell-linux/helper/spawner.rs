@@ -63,6 +63,10 @@ struct OwnerMap {
     owner: Ids,
 }
 
+/// The root of a container on the host, and what stands for it on file systems.
+const STAGE_ROOT: u32 = crate::wire::STAGE_ROOT;
+const OVERFLOW: u32 = 65534;
+
 /// A group that no file belongs to: a tree whose map knows no other has no group that the kernel could write back.
 const NOBODYS_GROUP: u32 = u32::MAX - 1;
 
@@ -616,7 +620,9 @@ impl Spawner {
             sys::close(map.namespace);
             map.namespace = 0;
         }
-        *map = OwnerMap { namespace: map_namespace(owner, self.outside_user(slot))?, owner };
+        // A stage's runtime may act as the root of its container, which is nobody, before it gives a file away.
+        let stage = self.slots()[slot].namespaces & STAGE != 0;
+        *map = OwnerMap { namespace: map_namespace(owner, self.outside_user(slot), stage)?, owner };
         Ok(map.namespace)
     }
 
@@ -735,7 +741,7 @@ fn write_process_file(pid: i32, file: &[u8], value: &[u8]) -> sys::Result<()> {
 }
 
 /// A user namespace that maps the owner of a tree to the box's user, for id-mapped mounts.
-fn map_namespace(owner: (u32, u32), outside: u32) -> sys::Result<Fd> {
+fn map_namespace(owner: (u32, u32), outside: u32, stage: bool) -> sys::Result<Fd> {
     let [wait, hold] = sys::pipe()?;
     let forked = sys::fork_into(sys::CLONE_NEWUSER, None);
     let (pid, pidfd) = match forked {
@@ -752,8 +758,13 @@ fn map_namespace(owner: (u32, u32), outside: u32) -> sys::Result<Fd> {
         }
         Ok(sys::Forked::Parent { pid, pidfd }) => (pid, pidfd),
     };
-    let map =
-        |inside: u32| Text::<40>::new().number(u64::from(inside)).push(b" ").number(u64::from(outside)).push(b" 1\n");
+    let line = |map: Text<80>, inside: u32, outside: u32| {
+        map.number(u64::from(inside)).push(b" ").number(u64::from(outside)).push(b" 1\n")
+    };
+    let map = |inside: u32| {
+        let map = line(Text::new(), inside, outside);
+        if stage && inside != OVERFLOW { line(map, OVERFLOW, STAGE_ROOT) } else { map }
+    };
     let result = write_process_file(pid, b"/uid_map\0", map(owner.0).as_bytes())
         .and_then(|()| write_process_file(pid, b"/gid_map\0", map(owner.1).as_bytes()))
         .and_then(|()| {

@@ -96,11 +96,13 @@ pub(super) struct Output {
     /// How much of stdout and of stderr is still read, once the command has ended.
     rest: [usize; 2],
     settled: bool,
+    /// Whether somebody closes the streams when everything is in them: then they are read to their end.
+    ends: bool,
 }
 
 impl Output {
-    pub(super) fn new(source: Source, meter: Arc<Meter>, ended: watch::Receiver<bool>) -> Self {
-        Self { source, meter, ended, rest: [usize::MAX; 2], settled: false }
+    pub(super) fn new(source: Source, meter: Arc<Meter>, ended: watch::Receiver<bool>, ends: bool) -> Self {
+        Self { source, meter, ended, rest: [usize::MAX; 2], settled: false, ends }
     }
 
     /// Reads and counts everything, and keeps nothing.
@@ -156,12 +158,17 @@ impl Output {
     /// Waits until there may be something to read, or the command has ended.
     async fn wait(&mut self, buffer: &mut Vec<u8>) -> Read {
         let ended = &mut self.ended;
+        let ends = self.ends;
+        let mut done = async move || match ends {
+            true => std::future::pending().await,
+            false => drop(ended.wait_for(|ended| *ended).await),
+        };
         match &mut self.source {
             Source::Pipes { stdout, stderr } => {
                 tokio::select! {
                     () = readable(stdout.as_ref()) => {}
                     () = readable(stderr.as_ref()) => {}
-                    _ = ended.wait_for(|ended| *ended) => {}
+                    () = done() => {}
                 }
                 Read::Nothing
             }
@@ -169,7 +176,7 @@ impl Output {
                 buffer.resize(CHUNK, 0);
                 let result = tokio::select! {
                     result = terminal.read(buffer) => Some(result),
-                    _ = ended.wait_for(|ended| *ended) => None,
+                    () = done() => None,
                 };
                 let length = result.as_ref().and_then(|result| result.as_ref().ok().copied());
                 buffer.truncate(length.unwrap_or(0));
@@ -205,7 +212,7 @@ impl OutputEvents for Output {
         loop {
             // Asked first: what was written before the end is then in the pipe.
             let dropped = self.ended.has_changed().is_err();
-            let ended = dropped || *self.ended.borrow();
+            let ended = !self.ends && (dropped || *self.ended.borrow());
             if ended && !self.settled {
                 self.rest = left_in(&self.source);
                 self.settled = true;

@@ -22,6 +22,8 @@ pub(super) struct CellProcess {
     id: ProcessId,
     signaler: Signaler,
     terminal: Option<Arc<Terminal>>,
+    /// Whether the terminal itself is on the far side of a stream.
+    bridged: bool,
     /// Until somebody takes it; whoever only waits has it read and thrown away.
     io: Mutex<Option<ProcessIo>>,
     unread: Mutex<Option<Output>>,
@@ -56,7 +58,8 @@ impl CellProcess {
                 (Source::Pipes { stdout, stderr }, input)
             }
         };
-        let output = Output::new(source, Arc::clone(&watch.meter), ended);
+        let bridged = running.output_ends();
+        let output = Output::new(source, Arc::clone(&watch.meter), ended, bridged);
         let (id, signaler) = (ProcessId(u64::from(running.token())), running.signaler());
         let (canceled, meter) = (Arc::clone(&watch.canceled), Arc::clone(&watch.meter));
         let (send_ending, ending) = watch::channel(None);
@@ -74,6 +77,7 @@ impl CellProcess {
             id,
             signaler,
             terminal,
+            bridged,
             io: Mutex::new(Some(ProcessIo { stdin, output: None })),
             unread: Mutex::new(Some(output)),
             meter,
@@ -131,6 +135,10 @@ impl SandboxedProcess for CellProcess {
 
     async fn resize(&self, size: TtySize) -> Result<(), ProcessError> {
         let terminal = self.terminal.as_ref().ok_or(ProcessError::NoTerminal)?;
+        if self.bridged {
+            let resized = self.signaler.resize(size.rows, size.columns).await;
+            return resized.map_err(|error| lost("resize", &error));
+        }
         terminal
             .resize(size.rows, size.columns)
             .map_err(|error| ProcessError::Failed { operation: "resize".into(), reason: error.to_string() })

@@ -129,6 +129,8 @@ pub(crate) struct Stage<'a> {
     pub(crate) uid: u32,
     /// Private places, with their modes.
     pub(crate) private: &'a [(&'a str, u32)],
+    /// How many of the host's tasks there may be, where that is not how many the box may have.
+    pub(crate) host_tasks: Option<u64>,
     /// The first process of the container, and where it is put.
     pub(crate) init: (&'a Path, &'a [u8]),
 }
@@ -191,7 +193,11 @@ pub(crate) fn lower_stage(
         }
         private.push(path.to_owned());
     }
-    limits::cgroup(&mut spec, &policy.limits, &machine.cgroups)?;
+    let mut limits = policy.limits.clone();
+    if let Some(host_tasks) = stage.host_tasks {
+        limits.processes.value = Some(host_tasks);
+    }
+    limits::cgroup(&mut spec, &limits, &machine.cgroups)?;
     let mut lowering = Lowering {
         policy,
         machine,

@@ -3,6 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use hotcell_core::policy::{NetworkMode, Policy};
+use hotcell_linux::wire::STAGE_ROOT;
 use serde_json::{Value, json};
 
 use super::runtime::Flavour;
@@ -15,8 +16,6 @@ pub(super) const SHM: &str = "/.hotcell-shm";
 
 /// Stands for the box's user on the host, which nobody knows yet.
 const OUTSIDE: u32 = 4_294_967_293;
-/// The root of a container's user namespace on the host: nobody, and of no box.
-const NOBODY: u32 = 0x77ff_ffff;
 
 /// What differs from one container to the next.
 #[derive(Debug)]
@@ -97,7 +96,7 @@ impl Bundle<'_> {
         let map = |inside: u32, outside: u32| json!({ "containerID": inside, "hostID": outside, "size": 1 });
         match (self.privileged, self.uid) {
             (true, 0) => vec![map(0, OUTSIDE)],
-            (true, uid) => vec![map(0, NOBODY), map(uid, OUTSIDE)],
+            (true, uid) => vec![map(0, STAGE_ROOT), map(uid, OUTSIDE)],
             // The stage has a user namespace already, in which the caller is root. gVisor needs no second one.
             (false, _) if !self.flavour.shares_kernel() => Vec::new(),
             (false, uid) => vec![map(uid, 0)],

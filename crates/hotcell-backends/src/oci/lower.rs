@@ -44,7 +44,19 @@ pub(super) fn lower(
     let asked = policy.process.user.unwrap_or_default().uid();
     let uid = if privileged || runtime.flavour.maps_any_user() { asked } else { 0 };
     let private: Vec<(&str, u32)> = PRIVATE.iter().copied().chain([(SHM, 0o1777)]).collect();
-    let stage = Stage { place, image, uid, private: &private, init: (Path::new(INIT), hotcell_linux::agent_image()) };
+    // The host sees what gVisor's kernel is made of, and a few tasks for each of the box's.
+    let host_tasks = match policy.limits.processes.value {
+        Some(processes) if !runtime.flavour.shares_kernel() => Some(processes.saturating_mul(4).saturating_add(512)),
+        _ => None,
+    };
+    let stage = Stage {
+        host_tasks,
+        place,
+        image,
+        uid,
+        private: &private,
+        init: (Path::new(INIT), hotcell_linux::agent_image()),
+    };
     let LoweredStage { mut lowered, rules, private } = lower_stage(plan, machine, not_mapped, &stage)?;
 
     let writable = private.into_iter().filter(|path| path != Path::new(SHM));

@@ -68,6 +68,12 @@ pub struct NoRuntime {
     pub hint: String,
 }
 
+/// No network but its own; limits are those of the stage's cgroup; writes go where the bundle says, and nowhere else. Files
+/// are handled by the process that has the stage's mounts: for any other, a name that something is mounted on could be moved.
+const RUNSC: &[&str] = &["--network=none", "--ignore-cgroups", "--overlay2=none", "--directfs=false"];
+const RUNSC_ROOTLESS: &[&str] =
+    &["--network=none", "--ignore-cgroups", "--overlay2=none", "--directfs=false", "--rootless"];
+
 /// What is tried where nobody names a runtime.
 const USUAL: &[&str] = &["runc", "crun", "youki"];
 /// Where programs of administrators are, which an ordinary user's `PATH` may lack.
@@ -99,9 +105,8 @@ impl Runtime {
             Flavour::Runc => &["--rootless=true"],
             Flavour::Crun => &["--cgroup-manager=disabled"],
             Flavour::Youki => &[],
-            // Writes go where the bundle says, and nowhere else; no socket of the host's can be opened.
-            Flavour::Runsc if privileged => &["--network=none", "--ignore-cgroups", "--overlay2=none"],
-            Flavour::Runsc => &["--network=none", "--ignore-cgroups", "--overlay2=none", "--rootless"],
+            Flavour::Runsc if privileged => RUNSC,
+            Flavour::Runsc => RUNSC_ROOTLESS,
         };
         words.extend(more.iter().map(OsString::from));
         words.push("run".into());

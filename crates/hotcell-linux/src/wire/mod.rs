@@ -166,6 +166,9 @@ pub mod notice {
 /// executes a runtime with the rights that the spawner has.
 pub const STAGE: u64 = 1 << 62;
 
+/// The root of the user namespace of a container on a stage, as the host sees it: nobody, and of no box.
+pub const STAGE_ROOT: u32 = 0x77ff_ffff;
+
 /// Steps of a box's set-up, run in the order given by its init.
 pub mod step {
     /// Make the root tmpfs.
