@@ -65,11 +65,7 @@ impl Files for CellFiles {
     async fn write(&self, path: &Path, bytes: &[u8], mode: u32) -> Result<(), FilesError> {
         let path = absolute(path)?;
         let at = At { operation: "write", path: &path };
-        if mode & !0o777 != 0 {
-            return Err(
-                at.io(io::Error::new(io::ErrorKind::InvalidInput, "only permission bits are accepted as a mode"))
-            );
-        }
+        check_mode(&at, mode)?;
         let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::NONBLOCK | OFlags::NOCTTY;
         let file = self.open(&at, flags, mode).await?;
         let bytes = bytes.to_owned();
@@ -130,9 +126,7 @@ impl Files for CellFiles {
 
     async fn remove(&self, path: &Path) -> Result<(), FilesError> {
         let path = absolute(path)?;
-        if path.file_name().is_none() {
-            return Err(At { operation: "remove", path: &path }.bad("it does not name what to remove"));
-        }
+        check_name(&At { operation: "remove", path: &path })?;
         let mut pending = vec![path];
         let mut attempts = 0;
         while let Some(next) = pending.last().cloned() {
@@ -168,13 +162,13 @@ impl Files for CellFiles {
 }
 
 /// An operation on a path, for errors.
-struct At<'a> {
-    operation: &'static str,
-    path: &'a Path,
+pub(super) struct At<'a> {
+    pub(super) operation: &'static str,
+    pub(super) path: &'a Path,
 }
 
 impl At<'_> {
-    fn file_error(&self, error: FileError) -> FilesError {
+    pub(super) fn file_error(&self, error: FileError) -> FilesError {
         match error {
             FileError::Inside(error) => self.io(error),
             FileError::Cell(CellError::Nul { .. }) => self.bad("it contains a NUL byte"),
@@ -183,7 +177,7 @@ impl At<'_> {
         }
     }
 
-    fn io(&self, error: io::Error) -> FilesError {
+    pub(super) fn io(&self, error: io::Error) -> FilesError {
         let path = self.path.to_owned();
         match Errno::from_io_error(&error) {
             Some(Errno::NOENT) => FilesError::NotFound { path },
@@ -211,7 +205,20 @@ impl At<'_> {
 #[error("not a regular file")]
 struct NotRegular;
 
-fn absolute(path: &Path) -> Result<PathBuf, FilesError> {
+/// No set-ID bits, and nothing else that is not a permission.
+pub(super) fn check_mode(at: &At<'_>, mode: u32) -> Result<(), FilesError> {
+    if mode & !0o777 == 0 {
+        return Ok(());
+    }
+    Err(at.io(io::Error::new(io::ErrorKind::InvalidInput, "only permission bits are accepted as a mode")))
+}
+
+/// What is removed has a name of its own.
+pub(super) fn check_name(at: &At<'_>) -> Result<(), FilesError> {
+    if at.path.file_name().is_some() { Ok(()) } else { Err(at.bad("it does not name what to remove")) }
+}
+
+pub(super) fn absolute(path: &Path) -> Result<PathBuf, FilesError> {
     let at = At { operation: "resolve", path };
     if path.as_os_str().is_empty() {
         return Err(at.bad("it is empty"));

@@ -7,10 +7,12 @@ mod files;
 mod output;
 mod process;
 mod sandbox;
+mod tool_files;
 mod watch;
 mod workspace;
 
 use std::collections::BTreeMap;
+use std::path::PathBuf;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use hotcell_core::backend::{CreateError, SandboxId};
@@ -40,6 +42,8 @@ pub(crate) struct Parts {
     pub(crate) overlays: Vec<OverlayTree>,
     /// Resource limits of every process: which, soft, hard.
     pub(crate) resources: Vec<(u32, u64, u64)>,
+    /// Where our own program is in the box, if files have to be reached by it: no descriptor gets through.
+    pub(crate) file_tool: Option<PathBuf>,
     /// Variables that the root file system brings along; the policy's win over them.
     pub(crate) environment: BTreeMap<String, String>,
 }

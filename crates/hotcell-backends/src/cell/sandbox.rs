@@ -22,6 +22,7 @@ use tokio::task::JoinHandle;
 use super::files::CellFiles;
 use super::output::Meter;
 use super::process::{CellProcess, Started};
+use super::tool_files::FilesByTool;
 use super::watch::{Counters, Watch};
 use super::workspace::OverlayWorkspace;
 use super::{HOME, Parts, environment};
@@ -96,7 +97,7 @@ impl Shared {
 pub(crate) struct CellSandbox {
     id: SandboxId,
     shared: Arc<Shared>,
-    files: CellFiles,
+    files: Box<dyn Files>,
     workspace: Option<OverlayWorkspace>,
     resources: Vec<(u32, u64, u64)>,
     environment: BTreeMap<String, String>,
@@ -105,7 +106,7 @@ pub(crate) struct CellSandbox {
 
 impl CellSandbox {
     pub(crate) fn new(parts: Parts) -> Self {
-        let Parts { id, mut cell, plan, overlays, resources, environment } = parts;
+        let Parts { id, mut cell, plan, overlays, resources, file_tool, environment } = parts;
         let refused = Arc::new(Refused::default());
         let listener = cell.take_listener().and_then(|listener| listen(listener, Arc::clone(&refused)));
         let running = Arc::new(AtomicUsize::new(0));
@@ -116,7 +117,10 @@ impl CellSandbox {
         });
         Self {
             id,
-            files: CellFiles::new(Arc::clone(&cell)),
+            files: match file_tool {
+                Some(tool) => Box::new(FilesByTool::new(Arc::clone(&cell), tool, resources.clone())),
+                None => Box::new(CellFiles::new(Arc::clone(&cell))),
+            },
             workspace,
             resources,
             environment,
@@ -214,7 +218,7 @@ impl Sandbox for CellSandbox {
     }
 
     fn files(&self) -> Option<&dyn Files> {
-        Some(&self.files)
+        Some(&*self.files)
     }
 
     fn workspace(&self) -> Option<&dyn Workspace> {

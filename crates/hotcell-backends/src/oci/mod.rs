@@ -150,7 +150,8 @@ impl SandboxBackend for OciBackend {
             }
             let overlays = overlay_trees(container.lowered.overlays, &cell, &self.machine)?;
             let resources = self.resources(&plan.policy.limits);
-            let parts = Parts { id, cell, plan, overlays, resources, environment: BTreeMap::new() };
+            let file_tool = (!self.runtime.flavour.shares_kernel()).then(|| bundle::INIT.into());
+            let parts = Parts { id, cell, plan, overlays, resources, file_tool, environment: BTreeMap::new() };
             return Ok(Box::new(CellSandbox::new(parts)));
         }
     }
