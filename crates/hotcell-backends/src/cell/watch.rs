@@ -138,7 +138,10 @@ impl Watch {
             (None, Some(ended)) => self.status(ended, before, after, storage).await,
             // The init is gone. If the kernel killed it, it was for want of memory.
             (None, None) if after.memory_kills > before.memory_kills => Status::OutOfMemory,
-            (None, None) => return Err(ProcessError::Lost { reason: "its init ended".into() }),
+            (None, None) => {
+                let reason = self.shared.cell.broken().unwrap_or_else(|| "its init ended".into());
+                return Err(ProcessError::Lost { reason });
+            }
         };
         let cpu = |of_group: Option<Duration>, of_process: Option<Duration>, so_far: Duration| {
             of_group.map(|time| time.saturating_sub(so_far)).or(of_process)
