@@ -1,11 +1,12 @@
 //! The seccomp allow-list of the native Linux box.
 //!
-//! Three parts, each readable on its own:
+//! Four parts, each readable on its own:
 //!
 //! ```text
 //! rules/      the table: every system call, what happens to it, and why
 //! compile.rs  table -> classic BPF (binary search, then argument tests)
 //! evaluate.rs classic BPF -> verdict, without a kernel
+//! profile.rs  table -> the JSON that container engines and OCI runtimes take
 //! ```
 //!
 //! # What the filter promises
@@ -48,6 +49,7 @@ mod bpf;
 mod compile;
 pub mod condition;
 pub mod evaluate;
+pub mod profile;
 pub mod rules;
 #[cfg(test)]
 mod tests;

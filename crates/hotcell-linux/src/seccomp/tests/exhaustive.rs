@@ -13,7 +13,7 @@ const AUDIT_ARCH_ARM: u32 = 0x4000_0028;
 
 /// Every combination of the values that `condition` looks at, their neighbours, and each of them with
 /// upper bits set; arguments that it ignores stay zero.
-fn argument_cases(condition: &Condition) -> Vec<[u64; 6]> {
+pub(super) fn argument_cases(condition: &Condition) -> Vec<[u64; 6]> {
     let mut interesting: BTreeMap<usize, BTreeSet<u64>> = BTreeMap::new();
     collect(condition, &mut interesting);
     let mut cases = vec![[0; 6]];

@@ -2,6 +2,7 @@
 
 mod evaluator;
 mod exhaustive;
+mod profile;
 mod random;
 mod table;
 

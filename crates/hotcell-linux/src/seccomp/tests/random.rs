@@ -13,7 +13,7 @@ fn word() -> impl Strategy<Value = u32> {
     prop::sample::select(&WORDS)
 }
 
-fn double_word() -> impl Strategy<Value = u64> {
+pub(super) fn double_word() -> impl Strategy<Value = u64> {
     (word(), word()).prop_map(|(high, low)| u64::from(high) << 32 | u64::from(low))
 }
 
@@ -58,7 +58,7 @@ fn action() -> impl Strategy<Value = Action> {
     ]
 }
 
-fn table() -> impl Strategy<Value = Vec<Rule>> {
+pub(super) fn table() -> impl Strategy<Value = Vec<Rule>> {
     prop::collection::btree_map(0..60u32, action(), 0..40).prop_map(|rows| {
         rows.into_iter()
             .map(|(number, action)| Rule {
