@@ -66,7 +66,10 @@ impl Watch {
         }
         // Also when it has ended: its daemons may not have.
         let _ = signaler.kill_tree().await;
-        if ended.is_none() {
+        if ended.is_some() {
+            // The init does one thing after the other: when it answers this, they are gone.
+            let _ = tokio::time::timeout(PATIENCE, self.shared.cell.sample()).await;
+        } else {
             match tokio::time::timeout(PATIENCE, running.wait()).await {
                 Ok(result) => ended = result.ok(),
                 Err(_) => self.shared.cell.kill(),
