@@ -497,19 +497,19 @@ pub(crate) fn filter(arch: Arch, options: FilterOptions) -> &'static seccomp::Pr
 }
 
 /// Where a path really is; of one that does not exist, where it would be.
-fn real_path(path: &Path) -> Option<PathBuf> {
+pub(crate) fn real_path(path: &Path) -> Option<PathBuf> {
     fs::canonicalize(path).ok().or_else(|| Some(fs::canonicalize(path.parent()?).ok()?.join(path.file_name()?)))
 }
 
 /// What is at a path that has no link in it. Names are checked when a policy is made and used when a box is; meanwhile
 /// the code in another box may have put a link there.
-fn look_at(path: &Path) -> std::io::Result<fs::Metadata> {
+pub(crate) fn look_at(path: &Path) -> std::io::Result<fs::Metadata> {
     let flags = OFlags::PATH | OFlags::CLOEXEC;
     let opened = rustix::fs::openat2(rustix::fs::CWD, path, flags, Mode::empty(), ResolveFlags::NO_SYMLINKS)?;
     fs::File::from(opened).metadata()
 }
 
-fn is_link(error: &std::io::Error) -> bool {
+pub(crate) fn is_link(error: &std::io::Error) -> bool {
     error.raw_os_error() == Some(Errno::LOOP.raw_os_error())
 }
 
@@ -524,7 +524,7 @@ fn pin(path: &Path, seen: &fs::Metadata) -> std::io::Result<OwnedFd> {
     Ok(directory)
 }
 
-pub(super) fn bad_path(path: &Path, reason: &str, hint: &str) -> CreateError {
+pub(crate) fn bad_path(path: &Path, reason: &str, hint: &str) -> CreateError {
     CreateError::Path { path: path.to_owned(), reason: reason.to_owned(), hint: hint.to_owned() }
 }
 

@@ -8,7 +8,7 @@ mod layers;
 pub(crate) mod limits;
 pub(crate) mod lower;
 pub(crate) mod probe;
-mod protect;
+pub(crate) mod protect;
 mod view;
 
 use std::collections::{BTreeMap, BTreeSet};

@@ -117,14 +117,14 @@ enum Held {
 }
 
 /// How much of a protected path exists, with the directories above it to be pinned.
-enum Found {
+pub(crate) enum Found {
     /// All of it, up to `last`: the path itself, or a file above it, below which nothing can be.
     Whole { pins: Vec<PathBuf>, last: PathBuf },
     /// Nothing from `missing` on.
     Until { pins: Vec<PathBuf>, missing: PathBuf },
 }
 
-fn find(tree: &Path, below: &Path) -> Result<Found, CreateError> {
+pub(crate) fn find(tree: &Path, below: &Path) -> Result<Found, CreateError> {
     let mut path = tree.to_owned();
     let mut pins = Vec::new();
     let parts: Vec<Component<'_>> = below.components().collect();
@@ -167,7 +167,7 @@ fn find(tree: &Path, below: &Path) -> Result<Found, CreateError> {
 
 /// Whether this is another box's placeholder, by its mode and because it is empty. This box then needs a share in it, or
 /// it would go when the other box ends, and take what is mounted on it along.
-pub(super) fn is_placeholder(path: &Path, metadata: &fs::Metadata) -> bool {
+pub(crate) fn is_placeholder(path: &Path, metadata: &fs::Metadata) -> bool {
     match metadata.mode() {
         0o041_700 => fs::read_dir(path).is_ok_and(|mut entries| entries.next().is_none()),
         0o101_600 => metadata.len() <= HERE.len() as u64,
@@ -176,7 +176,12 @@ pub(super) fn is_placeholder(path: &Path, metadata: &fs::Metadata) -> bool {
 }
 
 /// Asks for a placeholder, and says what it is: a directory if more of the path would come `below` it.
-fn placeholder(spec: &mut CellSpec, tree: &Path, missing: &Path, below: bool) -> Result<PlaceholderKind, CreateError> {
+pub(crate) fn placeholder(
+    spec: &mut CellSpec,
+    tree: &Path,
+    missing: &Path,
+    below: bool,
+) -> Result<PlaceholderKind, CreateError> {
     let metadata = fs::metadata(tree).map_err(|error| bad_path(tree, &error.to_string(), "name a path that exists"))?;
     let name = missing.file_name().unwrap_or_default();
     let kind = if below || DIRECTORIES.iter().any(|directory| name == *directory) {
