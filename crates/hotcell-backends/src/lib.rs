@@ -9,6 +9,8 @@
 
 #[cfg(target_os = "linux")]
 mod cell;
+#[cfg(all(target_os = "linux", feature = "docker"))]
+pub mod docker;
 #[cfg(target_os = "linux")]
 pub mod native;
 #[cfg(target_os = "linux")]

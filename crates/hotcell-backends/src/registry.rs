@@ -57,6 +57,8 @@ pub const KINDS: &[RuntimeKind] = &[
     RuntimeKind::Oci,
     #[cfg(target_os = "linux")]
     RuntimeKind::Gvisor,
+    #[cfg(all(target_os = "linux", feature = "docker"))]
+    RuntimeKind::Docker,
 ];
 
 fn available() -> String {
@@ -76,6 +78,14 @@ pub async fn start(kind: RuntimeKind, options: StartOptions) -> Result<Arc<dyn S
             Ok(backend) => Ok(Arc::new(backend)),
             Err(error) => Err(BackendError::CannotStart { kind, reason: with_causes(&error) }),
         },
+        #[cfg(all(target_os = "linux", feature = "docker"))]
+        RuntimeKind::Docker => {
+            let options = crate::docker::DockerOptions::default().runtime(options.oci_runtime);
+            match crate::docker::DockerBackend::start(options).await {
+                Ok(backend) => Ok(Arc::new(backend)),
+                Err(error) => Err(BackendError::CannotStart { kind, reason: with_causes(&error) }),
+            }
+        }
         kind => Err(BackendError::NotBuilt { kind }),
     }
 }

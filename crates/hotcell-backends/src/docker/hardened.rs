@@ -1,0 +1,154 @@
+//! A container as we ask for it: what can be different from one to the next, and in one place what never is.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+
+use bollard::models::{
+    ContainerCreateBody, HealthConfig, HostConfig, HostConfigCgroupnsModeEnum, HostConfigLogConfig, Mount,
+    MountBindOptions, MountBindOptionsPropagationEnum, MountType, ResourcesUlimits, RestartPolicy,
+    RestartPolicyNameEnum,
+};
+
+use super::trees::Bind;
+
+/// Where the init lies in every container.
+pub(super) const INIT: &str = "/.hotcell/init";
+
+/// Whose network a container has.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum ContainerNetwork {
+    None,
+    Bridge,
+}
+
+impl ContainerNetwork {
+    pub(super) fn mode(self) -> &'static str {
+        match self {
+            Self::None => "none",
+            Self::Bridge => "bridge",
+        }
+    }
+}
+
+/// A private, writable place.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Tmpfs {
+    pub(super) bytes: u64,
+    pub(super) mode: u32,
+    /// Whose it is, if not root's.
+    pub(super) owner: Option<(u32, u32)>,
+}
+
+impl Tmpfs {
+    fn options(self) -> String {
+        let Self { bytes, mode, owner } = self;
+        let owner = owner.map(|(uid, gid)| format!(",uid={uid},gid={gid}")).unwrap_or_default();
+        format!("rw,exec,nosuid,nodev,size={bytes},mode={mode:o}{owner}")
+    }
+}
+
+/// What containers differ in.
+#[derive(Debug, Clone)]
+pub(super) struct Hardened {
+    /// By its digest, so that it is the one that was looked at.
+    pub(super) image: String,
+    pub(super) user: u32,
+    pub(super) group: u32,
+    pub(super) labels: BTreeMap<String, String>,
+    pub(super) network: ContainerNetwork,
+    pub(super) tmpfs: BTreeMap<PathBuf, Tmpfs>,
+    pub(super) shared_memory: u64,
+    pub(super) binds: Vec<Bind>,
+    pub(super) memory: Option<u64>,
+    /// Only version 1 of cgroups has it.
+    pub(super) no_swappiness: bool,
+    pub(super) nano_cpus: Option<u64>,
+    pub(super) processes: Option<u64>,
+    pub(super) ulimits: Vec<(&'static str, u64)>,
+    /// The profile, or where it lies.
+    pub(super) seccomp: String,
+    pub(super) runtime: Option<String>,
+}
+
+impl Hardened {
+    /// The body of the request. Everything that is not here is as the engine does it for containers without privileges:
+    /// masked and read-only paths of /proc, the devices cgroup, its security modules.
+    pub(super) fn body(&self) -> ContainerCreateBody {
+        ContainerCreateBody {
+            image: Some(self.image.clone()),
+            entrypoint: Some(vec![INIT.into(), "agent".into()]),
+            cmd: Some(Vec::new()),
+            env: Some(Vec::new()),
+            user: Some(format!("{}:{}", self.user, self.group)),
+            working_dir: Some("/".into()),
+            hostname: Some("hotcell".into()),
+            attach_stdin: Some(true),
+            attach_stdout: Some(true),
+            attach_stderr: Some(true),
+            open_stdin: Some(true),
+            stdin_once: Some(true),
+            tty: Some(false),
+            stop_signal: Some("SIGKILL".into()),
+            // An image's own check would run programs behind our back.
+            healthcheck: Some(HealthConfig { test: Some(vec!["NONE".into()]), ..HealthConfig::default() }),
+            labels: Some(self.labels.clone().into_iter().collect()),
+            host_config: Some(self.host_config()),
+            ..ContainerCreateBody::default()
+        }
+    }
+
+    fn host_config(&self) -> HostConfig {
+        let paths = self.tmpfs.iter();
+        let ulimits = self.ulimits.iter().map(|(name, most)| ResourcesUlimits {
+            name: Some((*name).to_owned()),
+            soft: Some(signed(*most)),
+            hard: Some(signed(*most)),
+        });
+        HostConfig {
+            privileged: Some(false),
+            cap_drop: Some(vec!["ALL".into()]),
+            security_opt: Some(vec!["no-new-privileges".into(), format!("seccomp={}", self.seccomp)]),
+            readonly_rootfs: Some(true),
+            network_mode: Some(self.network.mode().into()),
+            ipc_mode: Some("private".into()),
+            cgroupns_mode: Some(HostConfigCgroupnsModeEnum::PRIVATE),
+            tmpfs: Some(paths.map(|(path, tmpfs)| (path.to_string_lossy().into_owned(), tmpfs.options())).collect()),
+            shm_size: Some(signed(self.shared_memory)),
+            mounts: Some(self.binds.iter().map(mount).collect()),
+            memory: self.memory.map(signed),
+            memory_swap: self.memory.map(signed),
+            memory_swappiness: self.no_swappiness.then_some(0),
+            nano_cpus: self.nano_cpus.map(signed),
+            pids_limit: self.processes.map(signed),
+            ulimits: Some(ulimits.collect()),
+            oom_kill_disable: Some(false),
+            init: Some(false),
+            log_config: Some(HostConfigLogConfig { typ: Some("none".into()), config: None }),
+            restart_policy: Some(RestartPolicy { name: Some(RestartPolicyNameEnum::NO), maximum_retry_count: None }),
+            auto_remove: Some(true),
+            runtime: self.runtime.clone(),
+            ..HostConfig::default()
+        }
+    }
+}
+
+/// Private and without what is mounted below, so that read-only means all of it.
+fn mount(bind: &Bind) -> Mount {
+    Mount {
+        typ: Some(MountType::BIND),
+        source: Some(bind.source.to_string_lossy().into_owned()),
+        target: Some(bind.target.to_string_lossy().into_owned()),
+        read_only: Some(bind.read_only),
+        bind_options: Some(MountBindOptions {
+            propagation: Some(MountBindOptionsPropagationEnum::RPRIVATE),
+            non_recursive: Some(true),
+            ..MountBindOptions::default()
+        }),
+        ..Mount::default()
+    }
+}
+
+/// The API has signed numbers; what does not fit is more than any machine has.
+fn signed(number: u64) -> i64 {
+    i64::try_from(number).unwrap_or(i64::MAX)
+}
