@@ -12,6 +12,7 @@ use hotcell_linux::landlock::Abi;
 use hotcell_linux::{Cell, Joined, Keeper, bridge, cgroup};
 
 use super::container::{self, Complaints, Container, Guard, Output, is_status};
+use super::hardened::INIT;
 use super::hardened::Hardened;
 use super::image::Image;
 use super::lower::{self, Ground, Lowered};
@@ -95,7 +96,8 @@ async fn make(shared: &Shared, plan: Plan) -> Result<DockerSandbox, CreateError>
     };
     guard.disarm();
     let Image { environment, .. } = image;
-    let parts = Parts { id, cell, plan, overlays: Vec::new(), resources, environment };
+    let file_tool = Some(INIT.into());
+    let parts = Parts { id, cell, plan, overlays: Vec::new(), resources, file_tool, environment };
     Ok(DockerSandbox { inner: Box::new(CellSandbox::new(parts)), container })
 }
 

@@ -150,7 +150,6 @@ impl SandboxBackend for OciBackend {
             }
             let overlays = overlay_trees(container.lowered.overlays, &cell, &self.machine)?;
             let resources = self.resources(&plan.policy.limits);
-            let file_tool = (!self.runtime.flavour.shares_kernel()).then(|| PathBuf::from(bundle::INIT));
             // No descriptor comes out of gVisor's kernel.
             let file_tool = (!self.runtime.flavour.shares_kernel()).then(|| PathBuf::from(bundle::INIT));
             let parts = Parts { id, cell, plan, overlays, resources, file_tool, environment: BTreeMap::new() };
