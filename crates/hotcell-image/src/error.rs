@@ -7,7 +7,7 @@ use hotcell_core::text::{Printable, PrintablePath};
 use thiserror::Error;
 
 use crate::digest::Digest;
-use crate::name::BadName;
+use crate::name::{BadName, ImageName};
 
 /// The store itself cannot be used.
 #[derive(Debug, Error)]
@@ -112,6 +112,15 @@ pub enum ImageError {
         what: String,
         /// What is wrong.
         why: String,
+    },
+    /// What an image needs is not known, so nothing can be removed.
+    #[error("nothing was removed, because image `{name}` cannot be read; `hotcell image rm {name}` takes its name away")]
+    Unreadable {
+        /// The image.
+        name: ImageName,
+        /// What is wrong with it.
+        #[source]
+        error: Box<ImageError>,
     },
     /// Something is not what it should be.
     #[error("{} cannot be understood: {}", Printable(.what), Printable(.why))]

@@ -164,14 +164,19 @@ impl Description {
         Ok(Head {
             path,
             kind,
-            mode: header.mode()?,
-            owner: self.owner.map_or_else(|| header.uid(), Ok)?,
-            group: self.group.map_or_else(|| header.gid(), Ok)?,
+            mode: or_zero(header.mode(), &header.as_old().mode)?,
+            owner: self.owner.map_or_else(|| or_zero(header.uid(), &header.as_old().uid), Ok)?,
+            group: self.group.map_or_else(|| or_zero(header.gid(), &header.as_old().gid), Ok)?,
             size,
-            modified: self.modified.map_or_else(|| header.mtime(), Ok)?,
+            modified: self.modified.map_or_else(|| or_zero(header.mtime(), &header.as_old().mtime), Ok)?,
             position: entry.raw_file_position(),
         })
     }
+}
+
+/// Some writers leave fields empty that they have nothing to say in.
+fn or_zero<T: Default>(number: io::Result<T>, field: &[u8]) -> io::Result<T> {
+    if field.iter().all(|byte| matches!(byte, 0 | b' ')) { Ok(T::default()) } else { number }
 }
 
 fn number(text: &[u8]) -> Option<u64> {

@@ -2,7 +2,7 @@
 
 use std::error::Error;
 use std::io;
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use std::net::IpAddr;
 use std::time::Duration;
 
 use futures_util::StreamExt;
@@ -204,6 +204,5 @@ mod tests {
         for host in ["docker.io", "localhost.example.org", "127.0.0.1.example.org:80", "10.0.0.1:5000", "[::2]"] {
             assert!(!is_this_machine(host), "{host}");
         }
-        assert!(IpAddr::from(Ipv4Addr::LOCALHOST).is_loopback() && IpAddr::from(Ipv6Addr::LOCALHOST).is_loopback());
     }
 }

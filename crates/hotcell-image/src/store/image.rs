@@ -80,11 +80,6 @@ impl Image {
         let image = self.name.as_ref().map_or_else(|| self.descriptor.digest.to_string(), ImageName::to_string);
         self.file.check_platform(&format!("image {image}"))
     }
-
-    /// How it is called in a message.
-    pub(crate) fn shown(&self) -> String {
-        self.name.as_ref().map_or_else(|| self.descriptor.digest.to_string(), ImageName::to_string)
-    }
 }
 
 /// A name in the store.

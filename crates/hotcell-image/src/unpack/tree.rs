@@ -198,20 +198,26 @@ impl Tree {
         Ok(())
     }
 
+    /// Removes what was there before this layer, and keeps what this layer made, however deep in it that is.
     fn remove_lower(&mut self, directory: &OwnedFd, name: &[u8]) -> Result<(), Problem> {
         let Some(status) = look(directory, name)? else { return Ok(()) };
-        if !self.fresh.contains(&status.st_ino) {
-            self.last = None;
-            return Ok(remove(directory, name)?);
+        let fresh = self.fresh.contains(&status.st_ino);
+        if FileType::from_raw_mode(status.st_mode) != FileType::Directory {
+            return if fresh { Ok(()) } else { Ok(remove(directory, name)?) };
         }
-        if FileType::from_raw_mode(status.st_mode) == FileType::Directory {
-            // As deep as the tree is at most.
-            let inner = rustix::fs::openat2(directory, name, DIRECTORY, Mode::empty(), EXACTLY)?;
-            for name in children(&inner)? {
-                self.remove_lower(&inner, &name)?;
-            }
+        self.last = None;
+        // As deep as the tree is at most.
+        let inner = rustix::fs::openat2(directory, name, DIRECTORY, Mode::empty(), EXACTLY)?;
+        for name in children(&inner)? {
+            self.remove_lower(&inner, &name)?;
         }
-        Ok(())
+        if fresh {
+            return Ok(());
+        }
+        match rustix::fs::unlinkat(directory, name, AtFlags::REMOVEDIR) {
+            Ok(()) | Err(Errno::NOTEMPTY) => Ok(()),
+            Err(errno) => Err(errno.into()),
+        }
     }
 
     /// The directory at a path, if it is there.
