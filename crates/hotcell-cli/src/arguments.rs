@@ -70,6 +70,9 @@ pub(crate) enum Command {
     #[cfg(target_os = "linux")]
     #[command(after_help = VERIFY_EXAMPLES)]
     Verify(VerifyArguments),
+    /// List, get, take in, remove and write images
+    #[cfg(target_os = "linux")]
+    Image(crate::arguments_image::ImageArguments),
     /// Print the JSON Schema of hotcell.toml
     Schema,
     /// Print the completion script of a shell
@@ -86,6 +89,8 @@ impl Command {
             Self::Doctor(arguments) => arguments.json,
             #[cfg(target_os = "linux")]
             Self::Verify(arguments) => arguments.json,
+            #[cfg(target_os = "linux")]
+            Self::Image(arguments) => arguments.command.wants_json(),
             Self::Shell(_) | Self::Schema | Self::Completions(_) => false,
         }
     }

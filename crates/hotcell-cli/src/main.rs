@@ -3,6 +3,8 @@
 //! One file per command in `commands`, exit codes in `exit`, everything that is printed goes through `output`.
 
 mod arguments;
+#[cfg(target_os = "linux")]
+mod arguments_image;
 mod commands;
 mod exit;
 mod failure;
@@ -50,6 +52,8 @@ fn execute(command: Command) -> Result<u8, Failure> {
         Command::Shell(arguments) => commands::shell::execute(arguments),
         #[cfg(target_os = "linux")]
         Command::Verify(arguments) => commands::verify::execute(&arguments),
+        #[cfg(target_os = "linux")]
+        Command::Image(arguments) => commands::image::execute(&arguments),
         Command::Schema => commands::schema::execute(),
         Command::Completions(arguments) => commands::completions::execute(&arguments),
     }

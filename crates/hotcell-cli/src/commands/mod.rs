@@ -2,6 +2,8 @@
 
 pub(crate) mod completions;
 pub(crate) mod doctor;
+#[cfg(target_os = "linux")]
+pub(crate) mod image;
 pub(crate) mod plan;
 pub(crate) mod run;
 pub(crate) mod schema;

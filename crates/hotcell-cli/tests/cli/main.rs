@@ -4,6 +4,7 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "tests assert by panicking")]
 
 mod exit_codes;
+mod image;
 mod json;
 mod leftovers;
 mod limits;
