@@ -97,8 +97,9 @@ impl<'a> Decoder<'a> {
             }
         }
         let start = start.get(..filled).unwrap_or_default().to_vec();
-        let compression = Compression::of(&start)
-            .map_err(|Unsupported(kind)| io::Error::other(format!("it is compressed with {kind}, which is not supported")))?;
+        let compression = Compression::of(&start).map_err(|Unsupported(kind)| {
+            io::Error::other(format!("it is compressed with {kind}, which is not supported"))
+        })?;
         let whole = Cursor::new(start).chain(stream);
         let by_ratio = size.saturating_mul(limits.ratio).max(limits.ratio_from);
         let (inner, limit): (Box<dyn Read + 'a>, u64) = match compression {
@@ -117,10 +118,7 @@ impl<'a> Decoder<'a> {
 impl Read for Decoder<'_> {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         let count = self.inner.read(buffer)?;
-        self.left = self
-            .left
-            .checked_sub(count as u64)
-            .ok_or_else(|| io::Error::other(Bomb { limit: self.limit }))?;
+        self.left = self.left.checked_sub(count as u64).ok_or_else(|| io::Error::other(Bomb { limit: self.limit }))?;
         Ok(count)
     }
 }

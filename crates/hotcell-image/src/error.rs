@@ -14,7 +14,9 @@ use crate::name::{BadName, ImageName};
 #[non_exhaustive]
 pub enum StoreError {
     /// Nothing says where the store should be.
-    #[error("there is no place for images: neither HOTCELL_IMAGE_STORE, XDG_CACHE_HOME nor HOME is set to an absolute path")]
+    #[error(
+        "there is no place for images: neither HOTCELL_IMAGE_STORE, XDG_CACHE_HOME nor HOME is set to an absolute path"
+    )]
     NoPlace,
     /// Somebody else could change what is in it.
     #[error("the image store {} {why}; make it yours alone (chown, chmod go-w) or choose another with HOTCELL_IMAGE_STORE", PrintablePath(.path))]
@@ -78,7 +80,6 @@ pub enum ImageError {
         /// The text.
         name: String,
         /// What is wrong with it.
-        #[source]
         error: BadName,
     },
     /// What is imported does not say what it is called.
@@ -114,12 +115,11 @@ pub enum ImageError {
         why: String,
     },
     /// What an image needs is not known, so nothing can be removed.
-    #[error("nothing was removed, because image `{name}` cannot be read; `hotcell image rm {name}` takes its name away")]
+    #[error("nothing was removed: {error}; without image `{name}` it can be done (`hotcell image rm {name}`)")]
     Unreadable {
         /// The image.
         name: ImageName,
         /// What is wrong with it.
-        #[source]
         error: Box<ImageError>,
     },
     /// Something is not what it should be.
@@ -182,7 +182,9 @@ pub enum ImageError {
         hint: Option<&'static str>,
     },
     /// This program was built without registries.
-    #[error("cannot pull `{name}`: this program was built without the feature `registry`; import the image from a file")]
+    #[error(
+        "cannot pull `{name}`: this program was built without the feature `registry`; import the image from a file"
+    )]
     NoRegistry {
         /// The image.
         name: String,

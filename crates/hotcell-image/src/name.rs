@@ -149,9 +149,9 @@ fn check_path(path: &str) -> Result<(), BadName> {
         let edge = |byte: Option<u8>| byte.is_some_and(|byte| byte.is_ascii_lowercase() || byte.is_ascii_digit());
         edge(part.bytes().next())
             && edge(part.bytes().last())
-            && part.bytes().all(|byte| {
-                byte.is_ascii_lowercase() || byte.is_ascii_digit() || matches!(byte, b'.' | b'_' | b'-')
-            })
+            && part
+                .bytes()
+                .all(|byte| byte.is_ascii_lowercase() || byte.is_ascii_digit() || matches!(byte, b'.' | b'_' | b'-'))
             && !part.contains("..")
     };
     if path.len() > 255 || !path.split('/').all(good) {
@@ -210,8 +210,31 @@ mod tests {
     fn what_is_no_name_is_refused() {
         let long = "a".repeat(300);
         let texts = [
-            "", "/", ":x", "A", "a//b", "a/../b", "../a", "a:", "a:b:c", "a:b/c", "a@sha256:1", "a b", "-a", "a\u{1b}[2J", "a.",
-            "a..b", "x.y:port/a", "x.y:/a", "é", "a:é", "[::1/a", "[::1]x/a", "[zz]:1/a", ".x/a.b/", &long,
+            "",
+            "/",
+            ":x",
+            "A",
+            "a//b",
+            "a/../b",
+            "../a",
+            "a:",
+            "a:b:c",
+            "a:b/c",
+            "a@sha256:1",
+            "a b",
+            "-a",
+            "a\u{1b}[2J",
+            "a.",
+            "a..b",
+            "x.y:port/a",
+            "x.y:/a",
+            "é",
+            "a:é",
+            "[::1/a",
+            "[::1]x/a",
+            "[zz]:1/a",
+            ".x/a.b/",
+            &long,
         ];
         for text in texts {
             assert!(text.parse::<ImageName>().is_err(), "{text:?}");

@@ -240,7 +240,10 @@ mod tests {
     #[test]
     fn a_description_is_for_one_entry_only() {
         let entries = [
-            (EntryType::XHeader, &[record("path", "long"), record("uid", "4000000000"), record("mtime", "5.5")].concat()[..]),
+            (
+                EntryType::XHeader,
+                &[record("path", "long"), record("uid", "4000000000"), record("mtime", "5.5")].concat()[..],
+            ),
             (EntryType::Regular, b""),
             (EntryType::Regular, b""),
         ];

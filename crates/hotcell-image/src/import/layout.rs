@@ -33,9 +33,8 @@ impl Import<'_> {
     /// The entry that is meant.
     fn choose<'i>(&self, index: &'i Index) -> Result<&'i Descriptor, ImageError> {
         let fitting = index.fitting();
-        let by_name = |name: &ImageName| {
-            fitting.iter().find(|descriptor| own_name(descriptor).as_ref() == Some(name)).copied()
-        };
+        let by_name =
+            |name: &ImageName| fitting.iter().find(|descriptor| own_name(descriptor).as_ref() == Some(name)).copied();
         if let Some(descriptor) = self.name.as_ref().and_then(by_name) {
             return Ok(descriptor);
         }

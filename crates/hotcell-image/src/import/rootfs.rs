@@ -73,9 +73,9 @@ impl Import<'_> {
             deepest: self.store.limits().depth,
             path: self.path,
         };
-        let written = walk.directory(&root, Path::new(""), 0).and_then(|()| {
-            walk.builder.into_inner().map_err(ImageError::source(self.path))
-        });
+        let written = walk
+            .directory(&root, Path::new(""), 0)
+            .and_then(|()| walk.builder.into_inner().map_err(ImageError::source(self.path)));
         let incoming = match written {
             Ok(Into { failed: Some(error), .. }) => return Err(error.into()),
             Ok(into) => into.incoming,

@@ -86,7 +86,8 @@ mod tests {
 
     #[test]
     fn a_login_is_for_its_own_registry() {
-        let config = br#"{"credsStore":"x","auths":{"ghcr.io":{"auth":"YTpiOmM="},"https://index.docker.io/v1/":{"auth":"dTpw"},
+        let config =
+            br#"{"credsStore":"x","auths":{"ghcr.io":{"auth":"YTpiOmM="},"https://index.docker.io/v1/":{"auth":"dTpw"},
             "empty":{},"bad":{"auth":"%%"}}}"#;
         let pair = |user: &str, password: &str| Some((user.to_owned(), password.to_owned()));
         assert_eq!(find(config, "ghcr.io"), pair("a", "b:c"));

@@ -69,8 +69,7 @@ impl Store {
                 found => return found,
             }
         }
-        let name: ImageName =
-            name.parse().map_err(|error| ImageError::BadName { name: name.to_owned(), error })?;
+        let name: ImageName = name.parse().map_err(|error| ImageError::BadName { name: name.to_owned(), error })?;
         let pull = self.pull_now(&name, options, progress);
         match tokio::time::timeout(options.timeout, pull).await {
             Ok(pulled) => pulled,
@@ -91,10 +90,8 @@ impl Store {
         let registry = Registry::new(name, options)?;
         let store = self.clone();
         // Waits for other processes, which a task must not.
-        let kept = tokio::task::spawn_blocking(move || store.begin()).await.map_err(|error| ImageError::Registry {
-            name: name.to_string(),
-            why: format!("the runtime ended: {error}"),
-            hint: None,
+        let kept = tokio::task::spawn_blocking(move || store.begin()).await.map_err(|error| {
+            ImageError::Registry { name: name.to_string(), why: format!("the runtime ended: {error}"), hint: None }
         })??;
         let mut bytes = registry.manifest(name.digest(), self.limits().metadata_bytes).await?;
         if is_index(&bytes) {

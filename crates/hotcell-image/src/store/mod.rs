@@ -100,9 +100,8 @@ impl Store {
         if name_or_digest.starts_with("sha256:") {
             return Err(missing());
         }
-        let name: ImageName = name_or_digest
-            .parse()
-            .map_err(|error| ImageError::BadName { name: name_or_digest.to_owned(), error })?;
+        let name: ImageName =
+            name_or_digest.parse().map_err(|error| ImageError::BadName { name: name_or_digest.to_owned(), error })?;
         if let Some(digest) = names.get(&name) {
             return self.load(&digest, Some(name));
         }
@@ -126,12 +125,7 @@ impl Store {
     /// Makes an image with one layer from a tar of a root file system, not compressed.
     ///
     /// The same bytes and configuration give the same digest, always and everywhere.
-    pub fn add_rootfs_tar(
-        &self,
-        reader: impl Read,
-        config: ImageConfig,
-        name: &str,
-    ) -> Result<Image, ImageError> {
+    pub fn add_rootfs_tar(&self, reader: impl Read, config: ImageConfig, name: &str) -> Result<Image, ImageError> {
         let name = name.parse().map_err(|error| ImageError::BadName { name: name.to_owned(), error })?;
         let kept = self.begin()?;
         let mut incoming = self.incoming(&kept)?;

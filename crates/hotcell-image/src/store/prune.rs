@@ -131,10 +131,9 @@ impl Store {
         let mut reached = Reached::default();
         for (name, entry) in self.names()?.iter() {
             // An image that cannot be read does not say what it needs. Removing its name is for its owner to decide.
-            let image = self.load(&entry.digest, Some(name.clone())).map_err(|error| ImageError::Unreadable {
-                name: name.clone(),
-                error: Box::new(error),
-            })?;
+            let image = self
+                .load(&entry.digest, Some(name.clone()))
+                .map_err(|error| ImageError::Unreadable { name: name.clone(), error: Box::new(error) })?;
             reached.add(&image);
         }
         Ok(reached)

@@ -60,8 +60,8 @@ impl Store {
     fn unpack(&self, _kept: &Kept, image: &Image, path: &Path) -> Result<(), ImageError> {
         let new = Unfinished(self.temporary_path());
         make_directory(&new.0)?;
-        let mut unpacker = Unpacker::new(&new.0, self.limits.clone())
-            .map_err(|error| StoreError::file("open", &new.0)(error))?;
+        let mut unpacker =
+            Unpacker::new(&new.0, self.limits.clone()).map_err(|error| StoreError::file("open", &new.0)(error))?;
         for (layer, diff_id) in image.manifest().layers.iter().zip(image.diff_ids()) {
             self.unpack_layer(&mut unpacker, &layer.digest, layer.size, diff_id)?;
         }

@@ -36,11 +36,9 @@ impl Unpacker {
         self.tree.begin_layer();
         tarball::visit(reader, |head, content| self.entry(&head, content)).map_err(|trouble| match trouble {
             Trouble::Read(error) => match exceeded(&error) {
-                Some(limit) => ImageError::TooLarge {
-                    image: label.to_owned(),
-                    what: "it unpacks to too many bytes",
-                    limit,
-                },
+                Some(limit) => {
+                    ImageError::TooLarge { image: label.to_owned(), what: "it unpacks to too many bytes", limit }
+                }
                 None => ImageError::Corrupt { what: label.to_owned(), why: error.to_string() },
             },
             Trouble::Entry(path, problem) => {
@@ -117,7 +115,10 @@ impl Unpacker {
     fn attributes(&self, head: &Head) -> Result<Attributes, Problem> {
         let id = |id: u64| {
             // The highest number means "nobody is asked for" to the kernel.
-            u32::try_from(id).ok().filter(|id| *id != u32::MAX).ok_or(Problem::Hostile("its owner has an impossible number"))
+            u32::try_from(id)
+                .ok()
+                .filter(|id| *id != u32::MAX)
+                .ok_or(Problem::Hostile("its owner has an impossible number"))
         };
         Ok(Attributes { mode: head.mode, owner: id(head.owner)?, group: id(head.group)?, modified: head.modified })
     }

@@ -97,14 +97,7 @@ pub(super) struct NewFile {
 impl Tree {
     pub(super) fn new(root: OwnedFd, privileged: bool, deepest: u32) -> io::Result<Self> {
         let inode = rustix::fs::fstat(&root)?.st_ino;
-        Ok(Self {
-            root,
-            privileged,
-            deepest,
-            depths: HashMap::from([(inode, 0)]),
-            fresh: HashSet::new(),
-            last: None,
-        })
+        Ok(Self { root, privileged, deepest, depths: HashMap::from([(inode, 0)]), fresh: HashSet::new(), last: None })
     }
 
     pub(super) fn begin_layer(&mut self) {
@@ -175,9 +168,8 @@ impl Tree {
         }
         self.remove(&place, name)?;
         // What was removed could have been the directory of the target.
-        rustix::fs::linkat(&target.directory, target_name, &place.directory, name, AtFlags::empty()).map_err(
-            |errno| if errno == Errno::NOENT { NOT_THERE } else { errno.into() },
-        )?;
+        rustix::fs::linkat(&target.directory, target_name, &place.directory, name, AtFlags::empty())
+            .map_err(|errno| if errno == Errno::NOENT { NOT_THERE } else { errno.into() })?;
         self.note(&place, name)
     }
 

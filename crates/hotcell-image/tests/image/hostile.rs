@@ -170,7 +170,8 @@ fn a_file_becomes_a_directory_and_a_directory_a_file() {
 #[test]
 fn the_last_of_several_entries_counts() {
     let arena = Arena::new();
-    arena.unpack([Layer::new().file("a", "long content").file("a", "2").directory("d").file("d/x", "").directory("d")])
+    arena
+        .unpack([Layer::new().file("a", "long content").file("a", "2").directory("d").file("d/x", "").directory("d")])
         .unwrap();
     assert_eq!(arena.read("a").unwrap(), "2");
     assert_eq!(arena.names("d"), ["x"]);
@@ -179,7 +180,14 @@ fn the_last_of_several_entries_counts() {
 #[test]
 fn odd_names_are_kept_and_impossible_ones_refused() {
     let arena = Arena::new();
-    arena.unpack([Layer::new().file("new\nline", "1").file("\u{1b}[2J", "2").entry(EntryType::Regular, b"\xff\xfe", b"", b"3", 0o644)])
+    arena
+        .unpack([Layer::new().file("new\nline", "1").file("\u{1b}[2J", "2").entry(
+            EntryType::Regular,
+            b"\xff\xfe",
+            b"",
+            b"3",
+            0o644,
+        )])
         .unwrap();
     assert_eq!(arena.read("new\nline").unwrap(), "1");
     assert_eq!(fs::read_dir(arena.root()).unwrap().count(), 3);

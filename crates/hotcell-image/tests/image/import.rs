@@ -80,10 +80,12 @@ fn compressed_layers_are_unpacked() {
         let parts = Parts::small().compressed(compress, suffix);
         place.assert_is_small(&place.import(&tar_of(&parts.named_layout("a:b")), None).unwrap());
         // In archives of engines too, where nothing says how.
-        place.assert_is_small(&Place::new().import(&tar_of(&parts.docker(&["a:b"])), None).map(|_| ()).map_or_else(
-            |error| panic!("{error}"),
-            |()| place.store.find("a:b").unwrap(),
-        ));
+        place.assert_is_small(
+            &Place::new()
+                .import(&tar_of(&parts.docker(&["a:b"])), None)
+                .map(|_| ())
+                .map_or_else(|error| panic!("{error}"), |()| place.store.find("a:b").unwrap()),
+        );
     }
 }
 
@@ -205,7 +207,10 @@ fn one_of_several_images_is_chosen_by_name() {
     files.extend(two.blobs().into_iter().map(|blob| (blob_path(&blob), blob)));
     let place = Place::new();
     let error = place.import(&tar_of(&files), None).unwrap_err();
-    assert!(matches!(&error, ImageError::Ambiguous { names, .. } if names.contains("one") && names.contains("two")), "{error}");
+    assert!(
+        matches!(&error, ImageError::Ambiguous { names, .. } if names.contains("one") && names.contains("two")),
+        "{error}"
+    );
     assert_eq!(place.import(&tar_of(&files), Some("x.org/two:1")).unwrap().digest(), &two.digest());
 }
 
@@ -233,7 +238,16 @@ fn every_damaged_blob_is_found_and_named() {
 fn what_is_missing_or_garbled_is_an_error_and_leaves_nothing() {
     let parts = Parts::small();
     let layout = parts.named_layout("a:b");
-    let without = |number: usize| tar_of(&layout.iter().enumerate().filter(|(at, _)| *at != number).map(|(_, file)| file.clone()).collect::<Vec<_>>());
+    let without = |number: usize| {
+        tar_of(
+            &layout
+                .iter()
+                .enumerate()
+                .filter(|(at, _)| *at != number)
+                .map(|(_, file)| file.clone())
+                .collect::<Vec<_>>(),
+        )
+    };
     let replaced = |number: usize, bytes: &[u8]| {
         let mut files = layout.clone();
         files[number].1 = bytes.to_vec();
@@ -241,8 +255,18 @@ fn what_is_missing_or_garbled_is_an_error_and_leaves_nothing() {
     };
     let whole = tar_of(&layout);
     let cases = [
-        without(2), without(3), without(4), replaced(1, b"{}"), replaced(1, b"[[[["), replaced(1, &[b'['; 100_000]),
-        b"no archive at all".repeat(100), Vec::new(), vec![0; 1024], gzip(b"x"), gzip(&whole)[..200].to_vec(), whole[..700].to_vec(),
+        without(2),
+        without(3),
+        without(4),
+        replaced(1, b"{}"),
+        replaced(1, b"[[[["),
+        replaced(1, &[b'['; 100_000]),
+        b"no archive at all".repeat(100),
+        Vec::new(),
+        vec![0; 1024],
+        gzip(b"x"),
+        gzip(&whole)[..200].to_vec(),
+        whole[..700].to_vec(),
         [b"\xfd7zXZ\0".to_vec(), vec![0; 1000]].concat(),
         tar_of(&[("manifest.json".to_owned(), b"[]".to_vec())]),
         tar_of(&[("manifest.json".to_owned(), br#"[{"Config":"../../x","Layers":[]}]"#.to_vec())]),

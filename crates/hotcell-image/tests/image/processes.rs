@@ -61,7 +61,8 @@ impl Read for Slow {
 
 /// An image that takes a moment to unpack.
 fn large() -> Vec<u8> {
-    let layer = (0..1500).fold(Layer::new(), |layer, number| layer.file(&format!("d/{}/{number}", number % 40), "content"));
+    let layer =
+        (0..1500).fold(Layer::new(), |layer, number| layer.file(&format!("d/{}/{number}", number % 40), "content"));
     tar_of(&Parts::of(&[layer.file("last", "last").tar()], architecture()).named_layout("a:b"))
 }
 
@@ -113,7 +114,9 @@ fn a_process_that_is_killed_while_adding_is_no_trouble_for_the_next() {
     let store = Store::open(Some(path.clone())).unwrap();
     let mut child = start("add slowly", &path, Path::new(""));
     let temporary = path.join("temporary");
-    wait_until(|| fs::read_dir(&temporary).unwrap().any(|entry| entry.unwrap().metadata().is_ok_and(|status| status.len() > 0)));
+    wait_until(|| {
+        fs::read_dir(&temporary).unwrap().any(|entry| entry.unwrap().metadata().is_ok_and(|status| status.len() > 0))
+    });
     // While it lives, its file is its own.
     let tar = Layer::new().file("a", "1").tar();
     store.add_rootfs_tar(&tar[..], ImageConfig::default(), "quick").unwrap();

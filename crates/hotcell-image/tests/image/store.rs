@@ -29,15 +29,23 @@ fn an_image_is_found_by_every_way_of_saying_its_name() {
     let image = add(&store, "x", "hotcell/code");
     let digest = *image.digest();
     let ways = [
-        "hotcell/code".to_owned(), "hotcell/code:latest".to_owned(), "docker.io/hotcell/code".to_owned(), digest.to_string(),
-        digest.hex(), digest.short(), format!("sha256:{}", digest.short()), format!("hotcell/code@{digest}"),
+        "hotcell/code".to_owned(),
+        "hotcell/code:latest".to_owned(),
+        "docker.io/hotcell/code".to_owned(),
+        digest.to_string(),
+        digest.hex(),
+        digest.short(),
+        format!("sha256:{}", digest.short()),
+        format!("hotcell/code@{digest}"),
         format!("elsewhere.org/other@{digest}"),
     ];
     for way in &ways {
         assert_eq!(store.find(way).unwrap().digest(), &digest, "{way}");
     }
     let other = Digest::of(b"other");
-    for way in ["hotcell/code:other", "code", "x.org/hotcell/code", &other.to_string(), &format!("hotcell/code@{other}")] {
+    for way in
+        ["hotcell/code:other", "code", "x.org/hotcell/code", &other.to_string(), &format!("hotcell/code@{other}")]
+    {
         let error = store.find(way).unwrap_err();
         assert!(matches!(error, ImageError::NotFound { .. }), "{way}");
         assert!(["pull", "import", "build"].iter().all(|word| error.to_string().contains(word)), "{error}");

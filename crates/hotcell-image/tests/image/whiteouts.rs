@@ -33,7 +33,8 @@ fn an_opaque_directory_loses_everything_of_the_layers_below() {
 #[test]
 fn whiteouts_are_about_the_layers_below_and_not_their_own() {
     let arena = Arena::new();
-    arena.unpack([lower(), Layer::new().file("d/a", "new").file("d/e/new", "").whiteout("d/.wh.a").whiteout("d/.wh.e")])
+    arena
+        .unpack([lower(), Layer::new().file("d/a", "new").file("d/e/new", "").whiteout("d/.wh.a").whiteout("d/.wh.e")])
         .unwrap();
     assert_eq!(arena.read("d/a").unwrap(), "new");
     assert_eq!(arena.names("d/e"), ["new"]);
