@@ -6,7 +6,7 @@
 
 use std::io::{self, Read};
 
-use tar::{Archive, Entries, Entry, EntryType, Header};
+use tar::{Archive, Entry, EntryType, Header};
 
 /// The most that may describe one entry.
 const DESCRIPTION_BYTES: u64 = 1 << 20;
@@ -47,10 +47,8 @@ pub(crate) fn visit<R: Read, E: From<io::Error>>(
     mut visit: impl FnMut(Head, &mut Entry<'_, R>) -> Result<(), E>,
 ) -> Result<(), E> {
     let mut archive = Archive::new(reader);
-    let mut entries: Entries<'_, R> = archive.entries()?.raw(true);
     let mut description = Description::default();
-    loop {
-        let Some(entry) = entries.next() else { break };
+    for entry in archive.entries()?.raw(true) {
         let mut entry = entry?;
         match entry.header().entry_type() {
             EntryType::GNULongName => description.name = Some(long(&mut entry)?),

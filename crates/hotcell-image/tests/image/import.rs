@@ -74,18 +74,12 @@ fn layouts_and_archives_of_every_kind_give_the_same_image() {
 
 #[test]
 fn compressed_layers_are_unpacked() {
-    let compressions: [(fn(&[u8]) -> Vec<u8>, &str); 2] = [(gzip, "+gzip"), (zstd, "+zstd")];
-    for (compress, suffix) in compressions {
-        let place = Place::new();
-        let parts = Parts::small().compressed(compress, suffix);
-        place.assert_is_small(&place.import(&tar_of(&parts.named_layout("a:b")), None).unwrap());
+    for parts in [Parts::small().compressed(gzip, "+gzip"), Parts::small().compressed(zstd, "+zstd")] {
         // In archives of engines too, where nothing says how.
-        place.assert_is_small(
-            &Place::new()
-                .import(&tar_of(&parts.docker(&["a:b"])), None)
-                .map(|_| ())
-                .map_or_else(|error| panic!("{error}"), |()| place.store.find("a:b").unwrap()),
-        );
+        for files in [parts.named_layout("a:b"), parts.docker(&["a:b"])] {
+            let place = Place::new();
+            place.assert_is_small(&place.import(&tar_of(&files), None).unwrap());
+        }
     }
 }
 
