@@ -8,6 +8,7 @@
 //! checked whenever it is read. Layers are written by strangers: [`unpack`] says what is done about that.
 #![cfg(target_os = "linux")]
 
+pub mod build;
 mod compression;
 mod config;
 mod digest;

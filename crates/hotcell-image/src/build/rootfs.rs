@@ -1,0 +1,109 @@
+//! The packages' root file system: mmdebstrap, given a repository of the locked packages and nothing else.
+
+use std::fmt::Write as _;
+use std::fs::{self, File};
+use std::path::{Path, PathBuf};
+
+use super::error::BuildError;
+use super::fetch::{Hash, Store};
+use super::lock::Lock;
+use super::programs::{DPKG_DEB, MMDEBSTRAP, NEWUIDMAP};
+
+/// Compiles Python's modules: an ordinary user cannot do it later, and every start would pay for it. Compiled files
+/// that rely on no time stamps are the same in every build and stay valid however an image is unpacked.
+const COMPILE_PYTHON: &str = "chroot \"$1\" env -i PATH=/usr/bin PYTHONHASHSEED=0 python3 -m compileall -q -f \
+     --invalidation-mode unchecked-hash /usr/lib/python3.14 /usr/lib/python3/dist-packages";
+
+/// Installs the locked packages and writes the archive of the result to `archive`.
+///
+/// `staging` is a directory that every user may enter: an ordinary user's build runs as other users, who have no way
+/// into a private home.
+pub(super) fn make(
+    lock: &Lock,
+    store: &Store,
+    staging: &Path,
+    archive: &Path,
+    tell: &mut dyn FnMut(&str),
+) -> Result<(), BuildError> {
+    let repository = staging.join("packages");
+    tell("checking the packages");
+    make_repository(lock, store, &repository)?;
+
+    let mut command = MMDEBSTRAP.command()?;
+    let mode = if running_as_root() {
+        "root"
+    } else {
+        NEWUIDMAP.find()?;
+        "unshare"
+    };
+    let names: Vec<&str> = lock.packages.iter().map(|package| package.name.as_str()).collect();
+    command
+        .env("SOURCE_DATE_EPOCH", lock.epoch.to_string())
+        .env("TMPDIR", staging)
+        .arg(format!("--mode={mode}"))
+        .args(["--variant=essential", "--format=tar"])
+        .arg(format!("--architectures={}", lock.architecture))
+        .arg("--aptopt=APT::Install-Recommends \"false\"")
+        .arg(format!("--include={}", names.join(",")))
+        .arg(format!("--customize-hook={COMPILE_PYTHON}"))
+        // No release is named: the repository has one only. It is trusted because every file in it was just checked.
+        .args(["", "-"])
+        .arg(format!("deb [trusted=yes] copy://{} ./", repository.display()));
+    let mut output = File::create(archive).map_err(BuildError::file("write", archive))?;
+    let mut tell_step = |line: &str| {
+        // Its steps end in dots; the last of them, tidying up after itself, is of no interest.
+        if let Some(step) = line.strip_prefix("I: ").and_then(|step| step.strip_suffix("..."))
+            && !step.starts_with("removing")
+        {
+            tell(step);
+        }
+    };
+    MMDEBSTRAP.run_into("install the packages", &mut command, &mut output, &mut tell_step)
+}
+
+fn running_as_root() -> bool {
+    use std::os::unix::fs::MetadataExt as _;
+    // The owner of our own entry in /proc is the user that we run as.
+    fs::metadata("/proc/self").is_ok_and(|metadata| metadata.uid() == 0)
+}
+
+/// Copies the packages to a directory and writes the index that apt reads there.
+fn make_repository(lock: &Lock, store: &Store, directory: &Path) -> Result<(), BuildError> {
+    fs::create_dir(directory).map_err(BuildError::file("make the directory", directory))?;
+    let mut index = String::new();
+    for package in &lock.packages {
+        let hash = Hash::Sha256(package.sha256.clone());
+        let (kept, copy) = (store.path(&hash), directory.join(package.file_name()));
+        fs::copy(&kept, &copy).map_err(BuildError::file("copy", &kept))?;
+        // The copy is what is used, so the copy is what is checked.
+        if let Err(error) = hash.check(&copy, package.file_name()) {
+            // A kept file that went bad would be in the way of every later build.
+            let _ = fs::remove_file(&kept);
+            return Err(error);
+        }
+        let control = control_of(&copy)?;
+        let field = |name: &str| {
+            control.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(": ")).unwrap_or_default()
+        };
+        let found = format!("{} {} {}", field("Package"), field("Version"), field("Architecture"));
+        let expected = format!("{} {} {}", package.name, package.version, package.architecture);
+        if found != expected {
+            return Err(BuildError::WrongPackage { file: package.file_name().to_owned(), found, expected });
+        }
+        let _ = writeln!(
+            index,
+            "{}\nFilename: ./{}\nSize: {}\nSHA256: {}\n",
+            control.trim_end(),
+            package.file_name(),
+            package.size,
+            package.sha256
+        );
+    }
+    let file = directory.join("Packages");
+    fs::write(&file, index).map_err(BuildError::file("write", &file))
+}
+
+fn control_of(package: &PathBuf) -> Result<String, BuildError> {
+    let finished = DPKG_DEB.run("read a package", DPKG_DEB.command()?.arg("--field").arg(package))?;
+    Ok(finished.stdout)
+}
