@@ -10,12 +10,10 @@ use std::fs::{self, File};
 use std::path::Path;
 use std::process::Command;
 
-use tempfile::TempDir;
-
 use super::error::BuildError;
 use super::programs::{DEBUGFS, E2FSCK, MKE2FS, Program};
+use super::staging::{Staging, write_whole};
 use super::tree::{Kind, Tree};
-use super::write_whole;
 
 /// What would otherwise be random: the file system's name, and what its directories are hashed with.
 const UUID: &str = "6d1f1d0e-8c51-5f0c-9a55-686f7463656c";
@@ -37,7 +35,7 @@ pub fn export_ext4(tar: &Path, output: &Path) -> Result<(), BuildError> {
     let mut tree = Tree::read(tar, &|_| true)?;
     let epoch = tree.newest();
     tree.settle(epoch)?;
-    let staging = TempDir::new().map_err(BuildError::file("make a directory in", std::env::temp_dir()))?;
+    let staging = Staging::new()?;
     let script = make_script(&tree, tar, staging.path())?;
     let script_file = staging.path().join("script");
     fs::write(&script_file, script).map_err(BuildError::file("write", &script_file))?;
@@ -161,3 +159,6 @@ fn make_script(tree: &Tree, tar: &Path, staging: &Path) -> Result<String, BuildE
     }
     Ok(script)
 }
+
+#[cfg(test)]
+mod tests;

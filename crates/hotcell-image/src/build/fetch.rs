@@ -7,11 +7,10 @@ use std::fs::{self, File};
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 
-use sha2::{Digest, Sha256, Sha512};
-use tempfile::TempDir;
-
 use super::error::BuildError;
 use super::programs::APT_HELPER;
+use super::staging::Staging;
+use sha2::{Digest, Sha256, Sha512};
 
 /// A file on the network.
 #[derive(Debug, Clone)]
@@ -93,9 +92,7 @@ impl Store {
         }
         tell(&format!("downloading {} of {} files", missing.len(), wanted.len()));
         // Next to the place where they are kept, so that moving them there is one step.
-        let staging = TempDir::new_in(&self.0)
-            .map_err(BuildError::file("make a directory in", &self.0))
-            .map_err(FetchError::Other)?;
+        let staging = Staging::new_in(&self.0).map_err(FetchError::Other)?;
         let mut command = APT_HELPER.command().map_err(FetchError::Other)?;
         command.args(["-o", "Acquire::Retries=3", "download-file"]);
         let place = |index: usize| staging.path().join(index.to_string());
@@ -160,6 +157,9 @@ pub(super) fn hex(bytes: &[u8]) -> String {
 
 #[cfg(test)]
 mod tests {
+    use tempfile::TempDir;
+
+    use super::super::testing::have;
     use super::*;
 
     #[test]
@@ -172,6 +172,56 @@ mod tests {
         fs::write(&file, "abd").unwrap();
         let error = Hash::Sha256(right.into()).check(&file, "it").unwrap_err().to_string();
         assert!(error.contains("it is not the locked file") && error.contains(right), "{error}");
+    }
+
+    /// A server that has one file, `/kept`, and says so. It ends with the test's process.
+    fn server() -> String {
+        use std::io::{BufRead as _, BufReader, Write as _};
+        let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+        let address = format!("http://{}", listener.local_addr().unwrap());
+        std::thread::spawn(move || {
+            for connection in listener.incoming().map_while(Result::ok) {
+                std::thread::spawn(move || {
+                    let mut lines = BufReader::new(&connection).lines().map_while(Result::ok);
+                    while let Some(request) = lines.next() {
+                        lines.by_ref().take_while(|line| !line.is_empty()).for_each(drop);
+                        let answer = if request.contains("/kept") {
+                            "HTTP/1.1 200 OK\r\nContent-Length: 3\r\n\r\nabc"
+                        } else {
+                            "HTTP/1.1 404 Not Found\r\nContent-Length: 0\r\n\r\n"
+                        };
+                        if (&connection).write_all(answer.as_bytes()).is_err() {
+                            break;
+                        }
+                    }
+                });
+            }
+        });
+        address
+    }
+
+    const ABC: &str = "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad";
+
+    #[test]
+    fn what_a_server_lacks_is_told_apart_from_what_it_has() {
+        if !have("what_a_server_lacks_is_told_apart_from_what_it_has", &[APT_HELPER]) {
+            return;
+        }
+        let directory = TempDir::new().unwrap();
+        let store = Store::open(directory.path().to_owned()).unwrap();
+        let server = server();
+        let wanted =
+            |path: &str, hash: &str| Wanted { address: format!("{server}/{path}"), hash: Hash::Sha256(hash.into()) };
+        let result = store.fetch(&[wanted("kept", ABC), wanted("gone", &"cd".repeat(32))], &mut |_| ());
+        assert!(matches!(result, Err(FetchError::Absent(missing)) if missing == [format!("{server}/gone")]));
+        assert_eq!(fs::read(store.path(&Hash::Sha256(ABC.into()))).unwrap(), b"abc", "what came is kept");
+
+        let changed = wanted("kept", &"ef".repeat(32));
+        let result = store.fetch(std::slice::from_ref(&changed), &mut |_| ());
+        assert!(matches!(result, Err(FetchError::Other(_))));
+        assert!(!store.path(&changed.hash).exists(), "a file with another hash is not kept");
+        let left = fs::read_dir(directory.path()).unwrap().count();
+        assert_eq!(left, 1, "nothing else is left");
     }
 
     #[test]

@@ -21,14 +21,15 @@ mod recipe;
 mod resolve;
 mod rootfs;
 mod squashfs;
+mod staging;
+#[cfg(test)]
+mod testing;
 mod tree;
 
 use std::env;
 use std::fs::{self, Permissions};
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
-
-use tempfile::{NamedTempFile, TempDir};
 
 pub use config::ImageConfig;
 pub use error::BuildError;
@@ -38,6 +39,7 @@ pub use squashfs::export_squashfs;
 
 use fetch::{FetchError, Hash, Store, Wanted};
 use recipe::Recipe;
+use staging::{Staging, write_whole};
 use tree::Tree;
 
 /// The name of the image, without a tag.
@@ -146,8 +148,7 @@ fn build_locked(lock: &Lock, options: &BuildOptions, progress: &mut dyn FnMut(&s
     let npm = fetch_npm(&recipe, &store, options, progress)?;
 
     // Not in the cache: an ordinary user's build runs as other users, who have no way into a private home.
-    let staging =
-        TempDir::with_prefix("hotcell-image-").map_err(BuildError::file("make a directory in", env::temp_dir()))?;
+    let staging = Staging::new()?;
     let open = Permissions::from_mode(0o755);
     fs::set_permissions(staging.path(), open).map_err(BuildError::file("open", staging.path()))?;
     let installed = staging.path().join("installed.tar");
@@ -218,18 +219,6 @@ fn fetch_npm(
     let path = store.path(&hash);
     hash.check(&path, &address)?;
     Ok(path)
-}
-
-/// Writes a file beside its place and moves it there when it is whole.
-fn write_whole<T>(path: &Path, write: impl FnOnce(&Path) -> Result<T, BuildError>) -> Result<T, BuildError> {
-    let directory = path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
-    fs::create_dir_all(directory).map_err(BuildError::file("make the directory", directory))?;
-    let file = NamedTempFile::new_in(directory).map_err(BuildError::file("make a file in", directory))?;
-    let result = write(file.path())?;
-    let readable = Permissions::from_mode(0o644);
-    fs::set_permissions(file.path(), readable).map_err(BuildError::file("write", path))?;
-    file.persist(path).map_err(|error| BuildError::file("write", path)(error.error))?;
-    Ok(result)
 }
 
 /// Debian's name for the kind of processor that we run on.

@@ -27,6 +27,9 @@ pub(super) const APT_GET: Program = Program { name: "apt-get", package: "apt" };
 pub(super) const APT_CACHE: Program = Program { name: "apt-cache", package: "apt" };
 pub(super) const APT_HELPER: Program = Program { name: "apt-helper", package: "apt" };
 pub(super) const DPKG_DEB: Program = Program { name: "dpkg-deb", package: "dpkg" };
+/// Starts a program that ends with us.
+pub(super) const SETPRIV: Program = Program { name: "setpriv", package: "util-linux" };
+pub(super) const UNSHARE: Program = Program { name: "unshare", package: "util-linux" };
 pub(super) const MMDEBSTRAP: Program = Program { name: "mmdebstrap", package: "mmdebstrap" };
 /// Ordinary users need it to have more than one user id in a namespace.
 pub(super) const NEWUIDMAP: Program = Program { name: "newuidmap", package: "uidmap" };

@@ -5,13 +5,12 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use tempfile::TempDir;
-
 use super::date;
 use super::error::BuildError;
 use super::lock::{Lock, Package};
 use super::programs::{APT_CACHE, APT_GET, Program};
 use super::recipe::Recipe;
+use super::staging::Staging;
 
 /// Debian's keys. Each release is signed with the keys of the ones before it as well.
 const KEYRING: &str = "/usr/share/keyrings/debian-archive-keyring.gpg";
@@ -56,13 +55,13 @@ pub(super) fn resolve(
 
 /// An apt that knows one source and nothing of the machine's packages.
 struct Apt {
-    state: TempDir,
+    state: Staging,
     architecture: String,
 }
 
 impl Apt {
     fn new(architecture: &str, mirror: &str, suite: &str) -> Result<Self, BuildError> {
-        let state = TempDir::new().map_err(BuildError::file("make a directory in", std::env::temp_dir()))?;
+        let state = Staging::new()?;
         for directory in ["lists/partial", "cache/archives/partial"] {
             let directory = state.path().join(directory);
             fs::create_dir_all(&directory).map_err(BuildError::file("make the directory", &directory))?;

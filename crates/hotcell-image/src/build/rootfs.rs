@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use super::error::BuildError;
 use super::fetch::{Hash, Store};
 use super::lock::Lock;
-use super::programs::{DPKG_DEB, MMDEBSTRAP, NEWUIDMAP};
+use super::programs::{DPKG_DEB, MMDEBSTRAP, NEWUIDMAP, SETPRIV, UNSHARE};
 
 /// Compiles Python's modules: an ordinary user cannot do it later, and every start would pay for it. Compiled files
 /// that rely on no time stamps are the same in every build and stay valid however an image is unpacked.
@@ -29,13 +29,20 @@ pub(super) fn make(
     tell("checking the packages");
     make_repository(lock, store, &repository)?;
 
-    let mut command = MMDEBSTRAP.command()?;
+    let program = MMDEBSTRAP.find()?;
+    let mut command = SETPRIV.command()?;
     let mode = if running_as_root() {
+        // Its mounts are nobody else's, and if we are killed, the kernel ends it and all that it started.
+        command.args(["--pdeathsig", "KILL"]).arg(UNSHARE.find()?);
+        command.args(["--mount", "--pid", "--fork", "--mount-proc", "--kill-child"]);
         "root"
     } else {
+        // It has namespaces of its own, and files that only it can remove: it is asked to end.
         NEWUIDMAP.find()?;
+        command.args(["--pdeathsig", "TERM"]);
         "unshare"
     };
+    command.arg(program);
     let names: Vec<&str> = lock.packages.iter().map(|package| package.name.as_str()).collect();
     command
         .env("SOURCE_DATE_EPOCH", lock.epoch.to_string())

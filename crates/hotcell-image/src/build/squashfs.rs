@@ -1,12 +1,12 @@
 //! The image as a squashfs: small, compressed, read-only.
 
-use std::fs::{self, File};
+use std::fs::File;
 use std::path::Path;
 
 use super::error::BuildError;
 use super::programs::TAR2SQFS;
+use super::staging::write_whole;
 use super::tree::Tree;
-use super::write_whole;
 
 /// Writes the files of an archive to a squashfs file system. The same archive and the same tar2sqfs give the same bytes.
 pub fn export_squashfs(tar: &Path, output: &Path) -> Result<(), BuildError> {
@@ -15,10 +15,9 @@ pub fn export_squashfs(tar: &Path, output: &Path) -> Result<(), BuildError> {
         // The archive is read directly, so no owner or mode has to exist on this machine's disk. mksquashfs can do that too,
         // but not twice the same.
         let archive = File::open(tar).map_err(BuildError::file("open", tar))?;
-        fs::remove_file(file).map_err(BuildError::file("write", file))?;
         let mut command = TAR2SQFS.command()?;
         command
-            .args(["--quiet", "--no-xattr", "--compressor", "zstd", "--comp-extra", "level=9"])
+            .args(["--quiet", "--force", "--no-xattr", "--compressor", "zstd", "--comp-extra", "level=9"])
             // For the root, whose own entry it leaves out.
             .args(["--defaults", &format!("uid=0,gid=0,mode=0755,mtime={epoch}")])
             .arg(file)
