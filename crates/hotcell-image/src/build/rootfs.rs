@@ -114,3 +114,71 @@ fn control_of(package: &PathBuf) -> Result<String, BuildError> {
     let finished = DPKG_DEB.run("read a package", DPKG_DEB.command()?.arg("--field").arg(package))?;
     Ok(finished.stdout)
 }
+
+#[cfg(test)]
+mod tests {
+    use tempfile::TempDir;
+
+    use super::super::fetch::sha256_of_file;
+    use super::super::lock::Package;
+    use super::super::testing::have;
+    use super::*;
+
+    /// A store with one package, made here, and the lock file for it.
+    fn store_with_package(place: &Path) -> (Store, Lock) {
+        let tree = place.join("tree/DEBIAN");
+        fs::create_dir_all(&tree).unwrap();
+        let control =
+            "Package: tiny\nVersion: 1:2-3\nArchitecture: all\nMaintainer: x <x@example.org>\nDescription: x\n";
+        fs::write(tree.join("control"), control).unwrap();
+        let file = place.join("tiny.deb");
+        let mut build = DPKG_DEB.command().unwrap();
+        DPKG_DEB.run("build", build.arg("--build").arg(place.join("tree")).arg(&file)).unwrap();
+        let sha256 = sha256_of_file(&file).unwrap();
+        let store = Store::open(place.join("store")).unwrap();
+        let size = fs::copy(&file, store.path(&Hash::Sha256(sha256.clone()))).unwrap();
+        let package = Package {
+            name: "tiny".into(),
+            version: "1:2-3".into(),
+            architecture: "all".into(),
+            size,
+            sha256,
+            path: "pool/main/t/tiny_2-3_all.deb".into(),
+        };
+        let (suite, architecture) = ("forky".into(), "amd64".into());
+        (store, Lock { suite, architecture, epoch: 1, rootfs: None, packages: vec![package] })
+    }
+
+    #[test]
+    fn the_repository_has_the_locked_packages_alone() {
+        if !have("the_repository_has_the_locked_packages_alone", &[DPKG_DEB]) {
+            return;
+        }
+        let place = TempDir::new().unwrap();
+        let (store, mut lock) = store_with_package(place.path());
+        let repository = |name: &str| place.path().join(name);
+        make_repository(&lock, &store, &repository("good")).unwrap();
+        let index = fs::read_to_string(repository("good").join("Packages")).unwrap();
+        assert!(index.contains("Package: tiny\n") && index.contains("Filename: ./tiny_2-3_all.deb\n"), "{index}");
+
+        lock.packages[0].version = "1:2-4".into();
+        let error = make_repository(&lock, &store, &repository("other")).unwrap_err().to_string();
+        assert!(error.contains("holds `tiny 1:2-3 all`, and the lock file says `tiny 1:2-4 all`"), "{error}");
+    }
+
+    #[test]
+    fn a_kept_package_that_was_changed_is_refused_and_forgotten() {
+        if !have("a_kept_package_that_was_changed_is_refused_and_forgotten", &[DPKG_DEB]) {
+            return;
+        }
+        let place = TempDir::new().unwrap();
+        let (store, lock) = store_with_package(place.path());
+        let kept = store.path(&Hash::Sha256(lock.packages[0].sha256.clone()));
+        let mut bytes = fs::read(&kept).unwrap();
+        *bytes.last_mut().unwrap() ^= 1;
+        fs::write(&kept, bytes).unwrap();
+        let error = make_repository(&lock, &store, &place.path().join("repository")).unwrap_err();
+        assert!(matches!(error, BuildError::WrongHash { .. }), "{error}");
+        assert!(!kept.exists(), "the next build gets it anew");
+    }
+}
