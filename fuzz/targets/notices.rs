@@ -23,7 +23,7 @@ use rustix::net::{
     SendFlags, Shutdown, SocketFlags, SocketType, recvmsg, sendmsg, shutdown, socketpair,
 };
 
-const NAMESPACES: Namespaces = Namespaces { user: true, network: true, stage: false };
+const NAMESPACES: Namespaces = Namespaces { user: true, network: true, stage: false, same_user: false };
 const USER: Owner = Owner { uid: 1000, gid: 1000 };
 /// The library numbers its orders from one.
 const LAUNCH: u32 = 1;

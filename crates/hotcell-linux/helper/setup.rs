@@ -266,6 +266,7 @@ fn run_step(reader: &mut Reader<'_>, view: &mut View, work: &mut Work) -> sys::R
         step::BUNDLE => view.write_bundle(reader, work.outside),
         step::OWNER => view.set_owner(reader.text()?, work.outside),
         step::OWN_PROCESSES => stage::show_own(),
+        step::ENTER => view.enter_container(reader.u32()?),
         step::EXECUTE => {
             work.command = Some(stage::Command::read(reader)?);
             Ok(())

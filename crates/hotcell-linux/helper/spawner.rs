@@ -13,12 +13,12 @@ use crate::record::Inbox;
 use crate::setup::Start;
 use crate::sys::{self, Errno, Fd, PollFd};
 use crate::text::Text;
-use crate::wire::{DESCRIPTORS_MAX, Malformed, Reader, STAGE, event, request, stage, tree_flag};
+use crate::wire::{DESCRIPTORS_MAX, Malformed, Reader, SAME_USER, STAGE, event, request, stage, tree_flag};
 
 const SLOTS: usize = 4096;
 /// The namespaces without which there is no box, and those that one may have besides.
 const ALWAYS: u64 = sys::CLONE_NEWNS | sys::CLONE_NEWPID | sys::CLONE_NEWIPC | sys::CLONE_NEWUTS;
-const OPTIONAL: u64 = sys::CLONE_NEWUSER | sys::CLONE_NEWNET | STAGE;
+const OPTIONAL: u64 = sys::CLONE_NEWUSER | sys::CLONE_NEWNET | STAGE | SAME_USER;
 /// For how long a box counts as starting, if nothing is heard of it.
 const STARTING_MILLISECONDS: u64 = 5;
 
@@ -383,7 +383,7 @@ impl Spawner {
         // A network namespace takes the kernel longer than all others together: the new process makes it by itself, while
         // we go on.
         let network = namespaces & sys::CLONE_NEWNET;
-        let forked = sys::fork_into(namespaces & !(network | STAGE), cgroup);
+        let forked = sys::fork_into(namespaces & !(network | STAGE | SAME_USER), cgroup);
         if matches!(forked, Ok(sys::Forked::Child)) {
             let base = if has_base { self.base } else { b"" };
             let start = Start {
@@ -441,7 +441,8 @@ impl Spawner {
 
     /// The host's user for a box: one of its own where we may choose, else the caller's.
     fn outside_user(&self, index: usize) -> u32 {
-        self.user_base + index as u32
+        let slot = &self.slots()[index];
+        if slot.namespaces & SAME_USER != 0 { slot.ids.0 } else { self.user_base + index as u32 }
     }
 
     /// Maps the box's user (and group) to one on the host, and nothing else.

@@ -41,10 +41,24 @@ impl<'a> Tree<'a> {
 
     /// Opens the tree as a detached mount with the attributes asked for, if it is the file that the library saw.
     pub fn open(&self, user_namespace: Option<Fd>) -> sys::Result<Fd> {
+        if self.flags & tree_flag::NAMESPACE != 0 {
+            return self.open_namespace();
+        }
         let place = sys::openat2(sys::AT_FDCWD, self.path, sys::O_PATH, 0, sys::RESOLVE_NO_MAGICLINKS)?;
         let opened = self.open_place(place, user_namespace);
         sys::close(place);
         opened
+    }
+
+    /// Opens a namespace, if it is the one that the library saw.
+    fn open_namespace(&self) -> sys::Result<Fd> {
+        let namespace = sys::openat(sys::AT_FDCWD, self.path, sys::O_RDONLY, 0)?;
+        match sys::fstat(namespace) {
+            Ok(seen) if (seen.device, seen.inode) == (self.device, self.inode) => Ok(namespace),
+            Ok(_) => Err(sys::ESTALE),
+            Err(errno) => Err(errno),
+        }
+        .inspect_err(|_| sys::close(namespace))
     }
 
     fn open_place(&self, place: Fd, user_namespace: Option<Fd>) -> sys::Result<Fd> {
@@ -185,6 +199,17 @@ impl View {
         sys::mkdirat(mount, b"rootfs\0", 0o755)?;
         sys::mkdirat(mount, b"state\0", 0o700)?;
         self.stage = mount;
+        Ok(())
+    }
+
+    /// Goes to the mounts of a container, whose root is the view from here on.
+    pub fn enter_container(&mut self, number: u32) -> sys::Result<()> {
+        let (namespace, _) = self.take_tree(number)?;
+        sys::setns(namespace, sys::CLONE_NEWNS as usize)?;
+        let root = sys::openat(sys::AT_FDCWD, b"/\0", sys::O_RDONLY | sys::O_DIRECTORY, 0)?;
+        sys::fchdir(root)?;
+        self.root = root;
+        self.kept[0] = root;
         Ok(())
     }
 

@@ -152,8 +152,10 @@ impl Spawner {
         match (reader.i32(), reader.u8()) {
             (Ok(0), _) => Ok(()),
             (Ok(errno), Ok(stage)) => {
-                let nothing =
-                    CellSpec::new(Namespaces { user: false, network: false, stage: false }, Owner { uid: 0, gid: 0 });
+                let nothing = CellSpec::new(
+                    Namespaces { user: false, network: false, stage: false, same_user: false },
+                    Owner { uid: 0, gid: 0 },
+                );
                 let step = describe_stage(stage, 0, &nothing);
                 Err(CreateError::Step { step, tree: None, source: io::Error::from_raw_os_error(errno) })
             }
@@ -291,7 +293,7 @@ mod tests {
     use super::*;
     use crate::socket::Received;
 
-    const USUAL: Namespaces = Namespaces { user: true, network: true, stage: false };
+    const USUAL: Namespaces = Namespaces { user: true, network: true, stage: false, same_user: false };
 
     /// What a helper answers to a greeting. `None`: it ends without a word.
     async fn answer(user_base: u32, namespaces: u64) -> Option<Received> {

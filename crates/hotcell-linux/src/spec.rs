@@ -6,7 +6,7 @@ use std::io;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
-use crate::wire::{HERE, STAGE, Writer, cover, placeholder, request, step, tree_flag};
+use crate::wire::{HERE, SAME_USER, STAGE, Writer, cover, placeholder, request, step, tree_flag};
 
 /// The namespaces of a box, each on its own switch.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -17,6 +17,8 @@ pub struct Namespaces {
     pub network: bool,
     /// Not a box, but a stage on which a runtime makes one: it keeps the caller's rights until it executes that.
     pub stage: bool,
+    /// With `stage`: it works on a container that somebody else made, whose user is the host's of the same number.
+    pub same_user: bool,
 }
 
 impl Namespaces {
@@ -29,7 +31,7 @@ impl Namespaces {
         if self.network {
             flags |= libc::CLONE_NEWNET;
         }
-        flags as u64 | if self.stage { STAGE } else { 0 }
+        flags as u64 | if self.stage { STAGE } else { 0 } | if self.same_user { SAME_USER } else { 0 }
     }
 }
 
@@ -120,6 +122,8 @@ pub struct Tree {
     mode: u32,
     directory: bool,
     options: TreeOptions,
+    /// It is a mount namespace, and not shown at all.
+    namespace: bool,
 }
 
 impl Tree {
@@ -139,6 +143,7 @@ impl Tree {
             mode: metadata.mode() & 0o777,
             directory: metadata.is_dir(),
             options,
+            namespace: false,
         }
     }
 
@@ -455,6 +460,14 @@ impl CellSpec {
         self.step(format!("write {name} of the bundle"), encoded);
     }
 
+    /// Works on the mounts of a container: `namespace` is its mount namespace, by a name in `/proc`, and `seen` what is known
+    /// to be it. The first step.
+    pub fn enter(&mut self, namespace: &Path, seen: &Metadata) {
+        let tree = Tree { namespace: true, ..Tree::from_metadata(namespace, seen, TreeOptions::default()) };
+        let number = self.tree(tree);
+        self.step("enter the container's mounts".into(), Writer::new(step::ENTER).u32(number));
+    }
+
     /// Gives a directory of the root to the box's user on the host.
     pub fn owner(&mut self, path: &Path) {
         self.step(format!("give {} to the box's user", path.display()), Writer::new(step::OWNER).path(path));
@@ -570,7 +583,7 @@ fn encode_trees(trees: &[Tree]) -> Vec<u8> {
             .path(&tree.path)
             .u64(tree.device)
             .u64(tree.inode)
-            .u32(tree.options.flags())
+            .u32(if tree.namespace { tree_flag::NAMESPACE } else { tree.options.flags() })
             .u32(tree.owner.uid)
             .u32(tree.owner.gid);
     }

@@ -10,7 +10,7 @@ use hotcell_linux::{
     probe,
 };
 
-const NAMESPACES: Namespaces = Namespaces { user: true, network: true, stage: false };
+const NAMESPACES: Namespaces = Namespaces { user: true, network: true, stage: false, same_user: false };
 const USER: Owner = Owner { uid: 1000, gid: 1000 };
 
 async fn spawner() -> Spawner {

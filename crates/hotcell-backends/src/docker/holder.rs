@@ -3,6 +3,7 @@
 //! The native backend's helper does that for its boxes, and takes the names away even if this process is killed. A box of it in
 //! which nothing runs does the same for a container.
 
+use std::os::fd::OwnedFd;
 use std::sync::Arc;
 
 use hotcell_core::backend::CreateError;
@@ -34,6 +35,14 @@ impl Holders {
         spec
     }
 
+    /// Runs steps that work on a container's mounts.
+    pub(super) async fn work_on(&self, spec: &CellSpec) -> Result<Vec<OwnedFd>, hotcell_linux::CreateError> {
+        let spawner = self.spawner.get_or_try_init(start).await;
+        let spawner =
+            spawner.map_err(|reason| hotcell_linux::CreateError::Conversation(std::io::Error::other(reason)))?;
+        spawner.work_on(spec).await
+    }
+
     /// Holds the names of `spec` until the cell is dropped.
     pub(super) async fn hold(&self, mut spec: CellSpec) -> Result<Cell, CreateError> {
         let failed = |reason: String| CreateError::Setup {
@@ -51,7 +60,7 @@ impl Holders {
 }
 
 fn namespaces() -> Namespaces {
-    Namespaces { user: true, network: true, stage: false }
+    Namespaces { user: true, network: true, stage: false, same_user: false }
 }
 
 async fn start() -> Result<Spawner, String> {

@@ -30,6 +30,10 @@ const PRIVATE: &[(&str, u32, u64)] = &[("/tmp", 0o1777, 3), (HOME, 0o700, 3), ("
 const UNLIMITED_DISK: u64 = 1 << 50;
 /// Less than this has no room for anything once it is shared out.
 const LEAST_DISK: u64 = 1 << 20;
+/// Where the changes of overlays are kept.
+const WORK: &str = "/.hotcell";
+/// The size of something that is only there to be mounted on.
+const POINT: u64 = 4096;
 /// Below this, engines refuse to make a container.
 const LEAST_MEMORY: u64 = 6 << 20;
 /// The init counts as a process of its box.
@@ -103,7 +107,10 @@ pub(super) fn lower(plan: &Plan, image: &Image, ground: &Ground<'_>) -> Result<L
 
 /// How the init confines itself and all that it starts, on top of what the engine does.
 pub(super) fn confine(policy: &Policy, image: &Image, landlock: Abi) -> CellSpec {
-    let mut spec = CellSpec::new(Namespaces { user: false, network: false, stage: false }, Owner { uid: 0, gid: 0 });
+    let mut spec = CellSpec::new(
+        Namespaces { user: false, network: false, stage: false, same_user: false },
+        Owner { uid: 0, gid: 0 },
+    );
     spec.no_new_privs();
     if landlock > Abi(0) {
         let mut rules = Rules::new(landlock, false);
@@ -113,7 +120,7 @@ pub(super) fn confine(policy: &Policy, image: &Image, landlock: Abi) -> CellSpec
         for path in private.chain(image.volumes.iter().cloned()) {
             rules.allow(&path, landlock::Access::Write, true);
         }
-        for rule in policy.filesystem.rules.iter().filter(|rule| rule.access == Access::Write) {
+        for rule in policy.filesystem.rules.iter().filter(|rule| rule.access >= Access::Overlay) {
             rules.allow(&rule.path, landlock::Access::Write, rule.path.is_dir());
         }
         spec.landlock(&rules);
@@ -221,6 +228,9 @@ fn places(
     let mut wanted: BTreeMap<PathBuf, (u32, u64)> =
         image.volumes.iter().map(|volume| (volume.clone(), (0o1777, 1))).collect();
     wanted.extend(PRIVATE.iter().map(|(path, mode, share)| (PathBuf::from(path), (*mode, *share))));
+    if policy.filesystem.rules.iter().any(|rule| rule.access == Access::Overlay) {
+        wanted.insert(WORK.into(), (0o711, 8));
+    }
     wanted.retain(|path, _| !trees.binds.iter().any(|bind| bind.target == *path));
     let shares = 1 + wanted.values().map(|(_, share)| share).sum::<u64>();
     // Whole pages, and never more than the limit in all.
@@ -229,7 +239,8 @@ fn places(
         let owner = (mode == 0o700).then_some(owner);
         (path, Tmpfs { bytes: part(share), mode, owner })
     });
-    Ok((tmpfs.collect(), part(1)))
+    let points = trees.points.iter().map(|path| (path.clone(), Tmpfs { bytes: POINT, mode: 0o755, owner: None }));
+    Ok((tmpfs.chain(points).collect(), part(1)))
 }
 
 fn memory(limits: &Limits, engine: &EngineFacts) -> Result<Option<u64>, CreateError> {

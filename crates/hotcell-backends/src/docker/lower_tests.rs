@@ -32,7 +32,7 @@ pub(crate) fn engine() -> EngineFacts {
 }
 
 fn here() -> Here {
-    Here { landlock: Abi(0), root: geteuid().is_root(), swap_in_use: false }
+    Here { landlock: Abi(0), root: geteuid().is_root(), mounts_inside: false, swap_in_use: false }
 }
 
 fn image() -> Image {

@@ -15,6 +15,7 @@ mod container;
 mod hardened;
 mod holder;
 mod image;
+mod inside;
 mod labels;
 mod lower;
 mod place;

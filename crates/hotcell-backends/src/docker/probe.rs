@@ -112,6 +112,8 @@ impl EngineFacts {
 pub(super) struct Here {
     pub(super) landlock: Abi,
     pub(super) root: bool,
+    /// Whether something can be mounted into a container from outside.
+    pub(super) mounts_inside: bool,
     pub(super) swap_in_use: bool,
 }
 
@@ -121,6 +123,7 @@ impl Here {
         Self {
             landlock: hotcell_linux::probe::look().landlock,
             root: geteuid().is_root(),
+            mounts_inside: super::inside::is_possible(),
             swap_in_use: swaps.lines().count() > 1,
         }
     }
@@ -131,6 +134,8 @@ pub(super) fn capabilities(engine: &EngineFacts, here: Here, runtime: Option<&st
     let isolation = if engine.is_gvisor(runtime) { Isolation::UserKernel } else { Isolation::Container };
     let mut capabilities = Capabilities::new(RuntimeKind::Docker, isolation);
     for control in Control::ALL {
+        let own_kernel = engine.is_gvisor(runtime);
+        let here = Here { mounts_inside: here.mounts_inside && !own_kernel, ..here };
         let capability = unknown_runtime(engine, runtime).unwrap_or_else(|| capability(engine, here, *control));
         capabilities = capabilities.with(*control, capability);
     }
@@ -168,9 +173,12 @@ fn capability(engine: &EngineFacts, here: Here, control: Control) -> Capability 
             "the permissions of the sockets",
             "the box can talk to those that its user on the host can",
         ),
+        Control::Overlay if here.mounts_inside && !engine.rootless && !engine.remaps_users => {
+            Capability::enforced("overlayfs, mounted into the container before anything runs in it")
+        }
         Control::Overlay => Capability::unsupported(
-            "container engines show trees as they are",
-            "use `read`, `write` on a copy, or the native runtime",
+            "container engines show trees as they are, and to mount into a container takes root's rights here",
+            "use `read`, `write` on a copy, run as root with a rootful engine, or use the native runtime",
         ),
         Control::DenyPaths | Control::ProtectedPaths => {
             Capability::enforced("mounts over them, until a program of the host's replaces them")

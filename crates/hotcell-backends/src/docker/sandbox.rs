@@ -12,9 +12,10 @@ use hotcell_linux::landlock::Abi;
 use hotcell_linux::{Cell, Joined, Keeper, bridge, cgroup};
 
 use super::container::{self, Complaints, Container, Guard, Output, is_status};
-use super::hardened::INIT;
 use super::hardened::Hardened;
+use super::hardened::INIT;
 use super::image::Image;
+use super::inside::{Mounts, Overlays, has_overlays};
 use super::lower::{self, Ground, Lowered};
 use super::{Shared, check, engine_error, image, labels};
 use crate::cell::{self, CellSandbox, Parts};
@@ -81,11 +82,12 @@ async fn make(shared: &Shared, plan: Plan) -> Result<DockerSandbox, CreateError>
     let landlock = if own_kernel { Abi(0) } else { shared.here.landlock };
     let (setup, descriptions) = lower::confine(&plan.policy, &image, landlock).into_setup();
     let cgroup = u32::try_from(pid).ok().and_then(|pid| cgroup::Group::of_process(pid).ok().flatten());
+    let mut overlays = mount_overlays(shared, &container, pid, &plan, hardened.user).await?;
     let joined = Joined {
         keeper: Arc::clone(&container) as Arc<dyn Keeper>,
         cgroup,
         root: None,
-        uppers: Vec::new(),
+        uppers: std::mem::take(&mut overlays.uppers),
         setup,
         descriptions,
         bridged: true,
@@ -97,8 +99,33 @@ async fn make(shared: &Shared, plan: Plan) -> Result<DockerSandbox, CreateError>
     guard.disarm();
     let Image { environment, .. } = image;
     let file_tool = Some(INIT.into());
-    let parts = Parts { id, cell, plan, overlays: Vec::new(), resources, file_tool, environment };
+    let overlays = overlays
+        .trees(cell.uppers())
+        .map_err(|error| failed("keeping the changes of an overlay", &error.to_string()))?;
+    let parts = Parts { id, cell, plan, overlays, resources, file_tool, environment };
     Ok(DockerSandbox { inner: Box::new(CellSandbox::new(parts)), container })
+}
+
+/// Mounts the overlays of the plan into the container, in which nothing runs yet but our init.
+async fn mount_overlays(
+    shared: &Shared,
+    container: &Container,
+    pid: i64,
+    plan: &Plan,
+    uid: u32,
+) -> Result<Overlays, CreateError> {
+    if !has_overlays(&plan.policy) {
+        return Ok(Overlays::default());
+    }
+    let mounts = Mounts::hold(pid)?;
+    let now = container.inspect().await.map_err(|error| unanswered("looking at the container", &error))?;
+    if let Some(ended) = has_ended(&now) {
+        return Err(failed("mounting overlays", &ended));
+    }
+    if now.state.as_ref().and_then(|state| state.pid) != Some(pid) {
+        return Err(failed("mounting overlays", "the container was restarted"));
+    }
+    mounts.add(&plan.policy, uid, &shared.holders).await
 }
 
 /// Names the box and asks for its container; a name that is taken, by whomever, is left to its owner.

@@ -16,7 +16,7 @@ use hotcell_core::text::PrintablePath;
 use hotcell_linux::{CellSpec, PlaceholderKind};
 
 use super::place::{Cover, Place};
-use crate::native::lower::{bad_path, is_link, look_at, real_path};
+use crate::native::lower::{bad_path, is_in_overlay, is_link, look_at, real_path};
 use crate::native::protect::{self, Found};
 
 /// What no tree may be, contain or be inside of: the container's own.
@@ -39,6 +39,8 @@ pub(super) struct Trees {
     pub(super) holds_names: bool,
     /// Trees that can be written, with what they are on the host.
     pub(super) written: Vec<(PathBuf, fs::Metadata)>,
+    /// Where overlays need something to be mounted on.
+    pub(super) points: Vec<PathBuf>,
 }
 
 /// What lowering the trees needs to know.
@@ -64,13 +66,14 @@ pub(super) fn lower(
         binds: BTreeMap::new(),
         holds_names: false,
         written: Vec::new(),
+        points: Vec::new(),
     };
     for rule in &policy.rules {
         lowering.rule(rule)?;
     }
     lowering.protect()?;
-    let Lowering { binds, holds_names, written, .. } = lowering;
-    Ok(Trees { binds: binds.into_values().collect(), holds_names, written })
+    let Lowering { binds, holds_names, written, points, .. } = lowering;
+    Ok(Trees { binds: binds.into_values().collect(), holds_names, written, points })
 }
 
 struct Lowering<'a> {
@@ -82,6 +85,7 @@ struct Lowering<'a> {
     binds: BTreeMap<(usize, PathBuf), Bind>,
     holds_names: bool,
     written: Vec<(PathBuf, fs::Metadata)>,
+    points: Vec<PathBuf>,
 }
 
 impl Lowering<'_> {
@@ -93,13 +97,41 @@ impl Lowering<'_> {
             return Err(bad_path(&rule.path, "its name is no text, and engines take names as text", "rename it"));
         }
         match rule.access {
-            Access::Deny => self.deny(rule),
-            Access::Overlay => Err(bad_path(
+            Access::Write if is_in_overlay(self.policy, &rule.path) => Err(bad_path(
                 &rule.path,
-                "container engines have no overlays",
-                "use `read`, `write` on a copy, or the native runtime",
+                "it is inside of an overlay, where containers cannot be shown trees that are written directly",
+                "name them apart from each other, or use the native runtime",
             )),
+            Access::Overlay => self.overlay(rule),
+            // Mounted later, with the overlay.
+            _ if is_in_overlay(self.policy, &rule.path) => Ok(()),
+            Access::Deny => self.deny(rule),
             Access::Read | Access::Write => self.show(rule),
+        }
+    }
+
+    /// Something to mount an overlay on, unless a tree that is shown has it.
+    fn overlay(&mut self, rule: &PathRule) -> Result<(), CreateError> {
+        let path = &rule.path;
+        self.refuse_own_places(path)?;
+        self.refuse_sockets(path)?;
+        if path.parent().is_none_or(|parent| self.policy.access(parent) == Access::Deny) {
+            self.points.push(path.clone());
+        }
+        Ok(())
+    }
+
+    fn refuse_sockets(&self, path: &Path) -> Result<(), CreateError> {
+        match self.around.sockets.iter().find(|socket| leads_to(path, socket)) {
+            None => Ok(()),
+            Some(socket) => Err(bad_path(
+                path,
+                &format!(
+                    "the engine listens below it, at `{}`: whoever reaches that has the machine",
+                    PrintablePath(socket)
+                ),
+                "name the directories beside it",
+            )),
         }
     }
 
@@ -125,16 +157,7 @@ impl Lowering<'_> {
                 "name the directories beside it, or use the native runtime",
             ));
         }
-        if let Some(socket) = self.around.sockets.iter().find(|socket| leads_to(path, socket)) {
-            return Err(bad_path(
-                path,
-                &format!(
-                    "the engine listens below it, at `{}`: whoever reaches that has the machine",
-                    PrintablePath(socket)
-                ),
-                "name the directories beside it",
-            ));
-        }
+        self.refuse_sockets(path)?;
         self.pin_above(path);
         self.bind(path, path, rule.access == Access::Read);
         if rule.access == Access::Write {

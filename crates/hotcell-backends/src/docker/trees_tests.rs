@@ -148,6 +148,7 @@ fn mount_points_are_read_as_the_kernel_writes_them() {
         binds: BTreeMap::new(),
         holds_names: false,
         written: Vec::new(),
+        points: Vec::new(),
     };
     let mut lowering = below_proc;
     let policy = Policy::builder().read("/usr").build().unwrap();

@@ -10,7 +10,7 @@ use std::sync::OnceLock;
 
 use hotcell_core::backend::CreateError;
 use hotcell_core::plan::Plan;
-use hotcell_core::policy::{Access, Limits, NetworkMode, PathRule, Policy};
+use hotcell_core::policy::{Access, FilesystemPolicy, Limits, NetworkMode, PathRule, Policy};
 use hotcell_core::text::PrintablePath;
 use hotcell_linux::landlock::{self, Abi, Rules};
 use hotcell_linux::seccomp::{self, Arch, FilterOptions, Network};
@@ -70,6 +70,7 @@ pub(super) fn lower(plan: &Plan, machine: &Machine, not_mapped: &BTreeSet<PathBu
         user: machine.uses_user_namespace(),
         network: !open_network && machine.layers.network_namespace,
         stage: false,
+        same_user: false,
     };
     // With a user namespace these are numbers inside it; without one, of the host.
     let user = if namespaces.user { user } else { PLAIN_USER };
@@ -218,9 +219,38 @@ pub(crate) fn lower_stage(
     Ok(LoweredStage { lowered, rules, private })
 }
 
+/// Lowers the overlays of `policy`, and whatever it says of paths inside of them, for a container that somebody else made: `uid`
+/// is its user, `namespace` its mount namespace. It has a private place at `/.hotcell`, and something to mount on at each
+/// overlay that is in no other tree.
+pub(crate) fn lower_inside(
+    policy: &Policy,
+    machine: &Machine,
+    not_mapped: &BTreeSet<PathBuf>,
+    uid: u32,
+    namespace: (&Path, &fs::Metadata),
+) -> Result<Lowered, CreateError> {
+    let namespaces = Namespaces { user: false, network: false, stage: true, same_user: true };
+    let mut spec = CellSpec::new(namespaces, Owner { uid, gid: uid });
+    spec.enter(namespace.0, namespace.1);
+    spec.covers();
+    let lowered = Lowered { spec, overlays: Vec::new(), readable: BTreeSet::new() };
+    let rules = Rules::new(Abi(0), false);
+    let mut lowering = Lowering { policy, machine, not_mapped, image: None, lowered, rules };
+    for rule in policy.filesystem.rules.iter().filter(|rule| is_in_overlay(&policy.filesystem, &rule.path)) {
+        lowering.path_rule(rule)?;
+    }
+    Ok(lowering.lowered)
+}
+
+/// Whether a path is an overlay, or inside of one.
+pub(crate) fn is_in_overlay(policy: &FilesystemPolicy, path: &Path) -> bool {
+    let overlays = policy.rules.iter().filter(|rule| rule.access == Access::Overlay);
+    overlays.into_iter().any(|overlay| path.starts_with(&overlay.path))
+}
+
 /// The namespaces of a stage.
 pub(crate) fn stage_namespaces(privileged: bool) -> Namespaces {
-    Namespaces { user: !privileged, network: false, stage: true }
+    Namespaces { user: !privileged, network: false, stage: true, same_user: false }
 }
 
 fn checked_disk(policy: &Policy) -> Result<u64, CreateError> {
@@ -470,16 +500,22 @@ impl Lowering<'_> {
     }
 }
 
+impl LoweredOverlay {
+    /// The overlay with its directory of changes. With `privileged`, what is committed is given to the owner of the tree.
+    pub(crate) fn tree(self, upper: OwnedFd, privileged: bool) -> std::io::Result<OverlayTree> {
+        let caller = privileged.then_some((self.owner.uid, self.owner.gid));
+        Ok(OverlayTree { place: self.place, lower: self.lower, upper, caller })
+    }
+}
+
 /// The overlays of a box that has been made, with their directories of changes.
 pub(crate) fn overlay_trees(
     overlays: Vec<LoweredOverlay>,
     cell: &Cell,
     machine: &Machine,
 ) -> Result<Vec<OverlayTree>, CreateError> {
-    let pair = |(overlay, upper): (LoweredOverlay, &OwnedFd)| {
-        let caller = machine.findings.privileged.then_some((overlay.owner.uid, overlay.owner.gid));
-        Ok(OverlayTree { place: overlay.place, lower: overlay.lower, upper: upper.try_clone()?, caller })
-    };
+    let pair =
+        |(overlay, upper): (LoweredOverlay, &OwnedFd)| overlay.tree(upper.try_clone()?, machine.findings.privileged);
     overlays.into_iter().zip(cell.uppers()).map(pair).collect::<std::io::Result<_>>().map_err(|error| {
         CreateError::Setup {
             step: "keeping the changes of an overlay".into(),

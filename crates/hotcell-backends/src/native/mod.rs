@@ -53,7 +53,7 @@ pub struct NativeBackend {
 
 /// The namespaces of most boxes, for half making them ahead.
 fn usual_namespaces(user: bool) -> Namespaces {
-    Namespaces { user, network: true, stage: false }
+    Namespaces { user, network: true, stage: false, same_user: false }
 }
 
 const USUAL_USER: Owner = Owner { uid: 1000, gid: 1000 };

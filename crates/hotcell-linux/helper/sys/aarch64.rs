@@ -78,6 +78,7 @@ pub mod nr {
     pub const CHDIR: usize = 49;
     pub const FCHDIR: usize = 50;
     pub const FCHOWN: usize = 55;
+    pub const SETNS: usize = 268;
     pub const FCHMOD: usize = 52;
     pub const OPENAT: usize = 56;
     pub const CLOSE: usize = 57;

@@ -307,6 +307,11 @@ pub fn stream_pair() -> Result<[Fd; 2]> {
     Ok(ends)
 }
 
+/// Enters a namespace.
+pub fn setns(namespace: Fd, kind: usize) -> Result<usize> {
+    call(nr::SETNS, [fd(namespace), kind, 0, 0, 0, 0])
+}
+
 /// Changes the owner of what an open descriptor refers to.
 pub fn fchown(descriptor: Fd, uid: u32, gid: u32) -> Result<usize> {
     call(nr::FCHOWN, [fd(descriptor), uid as usize, gid as usize, 0, 0, 0])

@@ -88,6 +88,7 @@ pub mod nr {
     pub const FCHDIR: usize = 81;
     pub const FCHMOD: usize = 91;
     pub const FCHOWN: usize = 93;
+    pub const SETNS: usize = 308;
     pub const GETUID: usize = 102;
     pub const SETSID: usize = 112;
     pub const SETGROUPS: usize = 116;

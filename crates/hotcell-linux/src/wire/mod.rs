@@ -166,6 +166,10 @@ pub mod notice {
 /// executes a runtime with the rights that the spawner has.
 pub const STAGE: u64 = 1 << 62;
 
+/// With [`STAGE`]: the box's user is the host's user of the same number. For working on a container that somebody else made,
+/// and whose users are the host's.
+pub const SAME_USER: u64 = 1 << 61;
+
 /// The root of the user namespace of a container on a stage, as the host sees it: nobody, and of no box.
 pub const STAGE_ROOT: u32 = 0x77ff_ffff;
 
@@ -231,6 +235,9 @@ pub mod step {
     pub const OWN_PROCESSES: u8 = 30;
     /// Stage only, and last. Execute the runtime.
     pub const EXECUTE: u8 = 31;
+    /// Stage only, and first. Work on the mounts of a container that somebody else made, by a tree that is its mount
+    /// namespace.
+    pub const ENTER: u8 = 32;
 }
 
 /// Flags of source trees and of [`step::BIND`].
@@ -250,6 +257,8 @@ pub mod tree_flag {
     /// With [`ID_MAPPED`]: show the group of the tree as nobody's. The kernel then refuses everything that it would have to
     /// write, and counts connecting to a socket among it, which a read-only mount does not.
     pub const NO_GROUP: u32 = 64;
+    /// Not a tree at all, but a mount namespace by its name in `/proc`.
+    pub const NAMESPACE: u32 = 128;
 }
 
 /// What [`step::MASK`] covers with.

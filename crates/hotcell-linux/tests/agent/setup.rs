@@ -7,7 +7,7 @@ use hotcell_linux::{CellSpec, CreateError, Namespaces, Owner};
 use crate::common::{Box, agent_by, helper, init_by, without_rights};
 
 fn spec() -> CellSpec {
-    CellSpec::new(Namespaces { user: false, network: false, stage: false }, Owner { uid: 0, gid: 0 })
+    CellSpec::new(Namespaces { user: false, network: false, stage: false, same_user: false }, Owner { uid: 0, gid: 0 })
 }
 
 fn filter(notify_denied: bool) -> seccomp::Program {

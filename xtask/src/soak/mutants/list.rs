@@ -64,8 +64,8 @@ pub(super) const MUTANTS: &[Mutant] = &[
         edits: &[
             Edit {
                 file: NATIVE,
-                text: "Namespaces { user, network: true, stage: false }",
-                instead: "Namespaces { user, network: false, stage: false }",
+                text: "Namespaces { user, network: true, stage: false, same_user: false }",
+                instead: "Namespaces { user, network: false, stage: false, same_user: false }",
             },
             Edit {
                 file: LOWER,
