@@ -17,12 +17,13 @@ fn meant(directory: &Path) -> Hardened {
         Bind { target: source.clone(), source, read_only }
     };
     Hardened {
+        podman: false,
         image: format!("sha256:{}", "0".repeat(64)),
         user: 1000,
         group: 1000,
         labels: BTreeMap::from([("dev.hotcell.box".into(), "docker-1-1".into())]),
         network: ContainerNetwork::None,
-        tmpfs: BTreeMap::from([(PathBuf::from("/tmp"), Tmpfs { bytes: 4096, mode: 0o1777, owner: None })]),
+        tmpfs: BTreeMap::from([(PathBuf::from("/tmp"), Tmpfs { bytes: 4096, mode: 0o1777 })]),
         shared_memory: 4096,
         binds: vec![bind("read", true), bind("write", false)],
         memory: Some(1 << 20),

@@ -10,12 +10,15 @@ use std::net::IpAddr;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use bollard::errors::Error;
 use bollard::{API_DEFAULT_VERSION, Docker};
 use hotcell_core::text::Printable;
 use serde_json::Value;
 
 /// How long the first answer may take.
 const FIRST_ANSWER: Duration = Duration::from_secs(2);
+/// How long it may take to say which versions it speaks: Podman asks all its programs for theirs.
+const VERSIONS: Duration = Duration::from_secs(20);
 /// How long any other may take, in seconds; pulls and waits stream and are not bound by it.
 const ANSWER: u64 = 120;
 
@@ -107,10 +110,17 @@ async fn try_address(address: &Address) -> Result<Docker, String> {
         Address::Loopback(address) => Docker::connect_with_http(address, ANSWER, API_DEFAULT_VERSION),
     };
     let client = client.map_err(|error| crate::registry::with_causes(&error))?;
-    match tokio::time::timeout(FIRST_ANSWER, client.negotiate_version()).await {
+    let late = |time: Duration| format!("no answer within {} s", time.as_secs());
+    match tokio::time::timeout(FIRST_ANSWER, client.ping()).await {
+        Err(_) => return Err(late(FIRST_ANSWER)),
+        // It is there, and does not speak the version that we began with.
+        Ok(Ok(_) | Err(Error::DockerResponseServerError { .. })) => {}
+        Ok(Err(error)) => return Err(crate::registry::with_causes(&error)),
+    }
+    match tokio::time::timeout(VERSIONS, client.negotiate_version()).await {
         Ok(Ok(client)) => Ok(client),
         Ok(Err(error)) => Err(crate::registry::with_causes(&error)),
-        Err(_) => Err(format!("no answer within {} s", FIRST_ANSWER.as_secs())),
+        Err(_) => Err(late(VERSIONS)),
     }
 }
 

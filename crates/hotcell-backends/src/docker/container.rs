@@ -172,15 +172,27 @@ pub(super) async fn remove(client: &Docker, id: &str) -> Result<(), Error> {
             Ok(()) => return Ok(()),
             Err(error) if is_status(&error, 404) => return Ok(()),
             // The engine is at it already, because the container ended by itself.
-            Err(error) if is_status(&error, 409) => tokio::time::sleep(REMOVAL_LOOK).await,
+            Err(error) if is_ending(&error) => tokio::time::sleep(REMOVAL_LOOK).await,
             Err(error) => return Err(error),
         }
     }
 }
 
 /// Whether the engine answered with this status.
-pub(super) fn is_status(error: &Error, status: u16) -> bool {
+fn is_status(error: &Error, status: u16) -> bool {
     matches!(error, Error::DockerResponseServerError { status_code, .. } if *status_code == status)
+}
+
+/// Whether the engine is about to remove the container, or sees it end. Podman says the latter in words only.
+fn is_ending(error: &Error) -> bool {
+    let Error::DockerResponseServerError { status_code, message } = error else { return false };
+    *status_code == 409 || *status_code == 500 && message.contains("container state improper")
+}
+
+/// Whether the engine refused because the name is taken. Podman has no status of its own for that.
+pub(super) fn is_taken(error: &Error) -> bool {
+    let Error::DockerResponseServerError { status_code, message } = error else { return false };
+    *status_code == 409 || *status_code == 500 && message.contains("name is already in use")
 }
 
 /// What the init said when it could not say it properly.

@@ -30,26 +30,28 @@ impl ContainerNetwork {
     }
 }
 
-/// A private, writable place.
+/// A private, writable place. It belongs to the container's user, because some runtimes give it the mode that the image has
+/// there.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Tmpfs {
     pub(super) bytes: u64,
     pub(super) mode: u32,
-    /// Whose it is, if not root's.
-    pub(super) owner: Option<(u32, u32)>,
 }
 
 impl Tmpfs {
-    fn options(self) -> String {
-        let Self { bytes, mode, owner } = self;
-        let owner = owner.map(|(uid, gid)| format!(",uid={uid},gid={gid}")).unwrap_or_default();
-        format!("rw,exec,nosuid,nodev,size={bytes},mode={mode:o}{owner}")
+    fn options(self, user: u32, group: u32, podman: bool) -> String {
+        let Self { bytes, mode } = self;
+        // Podman takes no numbers, but a letter for "the container's user"; and it has to be told to copy nothing there.
+        let owner = if podman { "U,notmpcopyup".to_owned() } else { format!("uid={user},gid={group}") };
+        format!("rw,exec,nosuid,nodev,size={bytes},mode={mode:o},{owner}")
     }
 }
 
 /// What containers differ in.
 #[derive(Debug, Clone)]
 pub(super) struct Hardened {
+    /// Whether it is for Podman.
+    pub(super) podman: bool,
     /// By its digest, so that it is the one that was looked at.
     pub(super) image: String,
     pub(super) user: u32,
@@ -98,7 +100,8 @@ impl Hardened {
     }
 
     fn host_config(&self) -> HostConfig {
-        let paths = self.tmpfs.iter();
+        let options = |tmpfs: &Tmpfs| tmpfs.options(self.user, self.group, self.podman);
+        let tmpfs = self.tmpfs.iter().map(|(path, tmpfs)| (path.to_string_lossy().into_owned(), options(tmpfs)));
         let ulimits = self.ulimits.iter().map(|(name, most)| ResourcesUlimits {
             name: Some((*name).to_owned()),
             soft: Some(signed(*most)),
@@ -112,7 +115,7 @@ impl Hardened {
             network_mode: Some(self.network.mode().into()),
             ipc_mode: Some("private".into()),
             cgroupns_mode: Some(HostConfigCgroupnsModeEnum::PRIVATE),
-            tmpfs: Some(paths.map(|(path, tmpfs)| (path.to_string_lossy().into_owned(), tmpfs.options())).collect()),
+            tmpfs: Some(tmpfs.collect()),
             shm_size: Some(signed(self.shared_memory)),
             mounts: Some(self.binds.iter().map(mount).collect()),
             memory: self.memory.map(signed),

@@ -36,6 +36,8 @@ const WORK: &str = "/.hotcell";
 const POINT: u64 = 4096;
 /// Below this, engines refuse to make a container.
 const LEAST_MEMORY: u64 = 6 << 20;
+/// What Podman's service allows itself; the limit of a box is held by its cgroup.
+const PODMAN_PROCESSES: u64 = 32_768;
 /// The init counts as a process of its box.
 const INIT_PROCESS: u64 = 1;
 
@@ -66,12 +68,13 @@ pub(super) fn lower(plan: &Plan, image: &Image, ground: &Ground<'_>) -> Result<L
     let around = Surroundings { private: &private, sockets: ground.sockets, place: ground.place };
     let trees = trees::lower(&policy.filesystem, &around, &mut holder)?;
     let (user, group) = user(policy, &trees, ground)?;
-    let (tmpfs, shared_memory) = places(policy, image, &trees, (user, group))?;
+    let (tmpfs, shared_memory) = places(policy, image, &trees)?;
     let ulimits = ulimits(&policy.limits, ground.engine);
     let init = ground.place.init(hotcell_linux::agent_image()).map_err(|error| not_written(ground.place, &error))?;
     let mut binds = vec![Bind { source: init, target: INIT.into(), read_only: true }];
     binds.extend(trees.binds);
     let hardened = Hardened {
+        podman: ground.engine.podman,
         image: image.id.clone(),
         user,
         group,
@@ -211,12 +214,7 @@ fn refused_user(asked: &str, why: &str, hint: &str) -> CreateError {
 }
 
 /// The private places, which share the disk limit; a tree of the policy's may lie where one would be.
-fn places(
-    policy: &Policy,
-    image: &Image,
-    trees: &Trees,
-    owner: (u32, u32),
-) -> Result<(BTreeMap<PathBuf, Tmpfs>, u64), CreateError> {
+fn places(policy: &Policy, image: &Image, trees: &Trees) -> Result<(BTreeMap<PathBuf, Tmpfs>, u64), CreateError> {
     let disk = policy.limits.disk.value.unwrap_or(UNLIMITED_DISK);
     if disk < LEAST_DISK {
         return Err(CreateError::Setup {
@@ -235,11 +233,8 @@ fn places(
     let shares = 1 + wanted.values().map(|(_, share)| share).sum::<u64>();
     // Whole pages, and never more than the limit in all.
     let part = |share: u64| (disk / shares).saturating_mul(share) & !0xfff;
-    let tmpfs = wanted.into_iter().map(|(path, (mode, share))| {
-        let owner = (mode == 0o700).then_some(owner);
-        (path, Tmpfs { bytes: part(share), mode, owner })
-    });
-    let points = trees.points.iter().map(|path| (path.clone(), Tmpfs { bytes: POINT, mode: 0o755, owner: None }));
+    let tmpfs = wanted.into_iter().map(|(path, (mode, share))| (path, Tmpfs { bytes: part(share), mode }));
+    let points = trees.points.iter().map(|path| (path.clone(), Tmpfs { bytes: POINT, mode: 0o755 }));
     Ok((tmpfs.chain(points).collect(), part(1)))
 }
 
@@ -258,6 +253,11 @@ fn memory(limits: &Limits, engine: &EngineFacts) -> Result<Option<u64>, CreateEr
 fn ulimits(limits: &Limits, engine: &EngineFacts) -> Vec<(&'static str, Resource, u64)> {
     let mut wanted = vec![("core", Resource::Core, 0)];
     wanted.extend(limits.open_files.value.map(|files| ("nofile", Resource::Nofile, files)));
+    if engine.podman {
+        // Left alone it raises this one, which it cannot where it has not all of root's rights. Its service has this much.
+        let own = getrlimit(Resource::Nproc).maximum.unwrap_or(PODMAN_PROCESSES);
+        wanted.push(("nproc", Resource::Nproc, own.min(PODMAN_PROCESSES)));
+    }
     if engine.rootless {
         for (_, resource, most) in &mut wanted {
             *most = getrlimit(*resource).maximum.map_or(*most, |own| own.min(*most));

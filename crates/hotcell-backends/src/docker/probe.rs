@@ -1,6 +1,7 @@
 //! What the engine can hold on this machine, now.
 
 use std::collections::BTreeMap;
+use std::path::Path;
 
 use bollard::models::{SystemInfo, SystemInfoCgroupDriverEnum, SystemInfoCgroupVersionEnum, SystemVersion};
 use hotcell_core::capability::{Capabilities, Capability, Control};
@@ -96,14 +97,16 @@ impl EngineFacts {
         path.rsplit('/').next() == Some("runsc")
     }
 
-    /// Whether the engine knows the runtime. Podman lists only its own, and takes others by name or path.
+    /// Whether the engine has the runtime. Podman also lists those that it would know if they were there.
     pub(super) fn has_runtime(&self, name: &str) -> bool {
-        self.runtimes.contains_key(name)
+        let is_there = |path: &String| !self.podman || !path.starts_with('/') || Path::new(path).exists();
+        self.runtimes.get(name).is_some_and(is_there)
     }
 
     /// Which runtimes there are, for people.
     pub(super) fn runtime_names(&self) -> String {
-        self.runtimes.keys().map(String::as_str).collect::<Vec<_>>().join(", ")
+        let names = self.runtimes.keys().map(String::as_str).filter(|name| self.has_runtime(name));
+        names.collect::<Vec<_>>().join(", ")
     }
 }
 

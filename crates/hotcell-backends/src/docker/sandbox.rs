@@ -11,9 +11,8 @@ use hotcell_core::plan::{EnforcementReport, Plan};
 use hotcell_linux::landlock::Abi;
 use hotcell_linux::{Cell, Joined, Keeper, bridge, cgroup};
 
-use super::container::{self, Complaints, Container, Guard, Output, is_status};
-use super::hardened::Hardened;
-use super::hardened::INIT;
+use super::container::{self, Complaints, Container, Guard, Output, is_taken};
+use super::hardened::{Hardened, INIT};
 use super::image::Image;
 use super::inside::{Mounts, Overlays, has_overlays};
 use super::lower::{self, Ground, Lowered};
@@ -144,7 +143,7 @@ async fn name_and_create(shared: &Shared, hardened: &mut Hardened) -> Result<(Sa
         })?;
         match Container::create(client, &name, body).await {
             Ok(container) => return Ok((id, container)),
-            Err(error) if is_status(&error, 409) => taken = engine_error(&error),
+            Err(error) if is_taken(&error) => taken = engine_error(&error),
             Err(error) => return Err(unanswered("making the container", &error)),
         }
     }
@@ -218,8 +217,7 @@ fn unanswered(step: &str, error: &bollard::errors::Error) -> CreateError {
 
 fn not_started(error: &bollard::errors::Error) -> CreateError {
     let text = engine_error(error);
-    if text.contains("exec format error") || text.contains("permission denied") && text.contains(super::hardened::INIT)
-    {
+    if text.contains("exec format error") || text.contains("permission denied") && text.contains(INIT) {
         return CreateError::Setup {
             step: "starting the init in the container".into(),
             reason: text,

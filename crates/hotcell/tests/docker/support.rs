@@ -69,6 +69,9 @@ pub(crate) async fn hosts(test: &str) -> Vec<Host> {
     let mut hosts = Vec::new();
     for name in ENGINES {
         match std::env::var(name) {
+            Ok(address) if !may_open(&address) => {
+                skip(test, &format!("{name} names an engine that this user may not use"))
+            }
             Ok(address) => {
                 let backend = DockerBackend::start(DockerOptions::default().host(&address)).await.unwrap();
                 hosts.push(Host { address, backend: Arc::new(backend) });
@@ -77,6 +80,13 @@ pub(crate) async fn hosts(test: &str) -> Vec<Host> {
         }
     }
     hosts
+}
+
+/// Engines are often for root and a group only.
+fn may_open(address: &str) -> bool {
+    let socket = address.strip_prefix("unix://").expect("tests use engines by their sockets");
+    let opened = std::os::unix::net::UnixStream::connect(socket);
+    !opened.is_err_and(|error| error.kind() == std::io::ErrorKind::PermissionDenied)
 }
 
 /// The default policy, with the image of the tests.
