@@ -1,9 +1,13 @@
 //! The kinds of boxes, and a place to try each in.
 
 use std::path::PathBuf;
+use std::sync::Arc;
 
-use hotcell::policy::PolicyBuilder;
-use hotcell::{Capability, Control, Engine, EngineOptions, Policy, RuntimeKind, SandboxOutput, SpawnConfig};
+use hotcell::policy::{PolicyBuilder, PullPolicy};
+use hotcell::{
+    Capability, Control, Engine, EngineOptions, Policy, RuntimeKind, SandboxBackend, SandboxOutput, SpawnConfig,
+};
+use hotcell_backends::docker::{DockerBackend, DockerOptions};
 
 use super::common;
 
@@ -14,6 +18,8 @@ pub(crate) enum Kind {
     Runc,
     Crun,
     Gvisor,
+    Docker,
+    Podman,
 }
 
 impl Kind {
@@ -22,19 +28,36 @@ impl Kind {
             Self::Native => RuntimeKind::Native,
             Self::Runc | Self::Crun => RuntimeKind::Oci,
             Self::Gvisor => RuntimeKind::Gvisor,
+            Self::Docker | Self::Podman => RuntimeKind::Docker,
         }
     }
 
     /// The program that makes the containers: that of the test command, else what is installed.
     fn program(self) -> Option<String> {
         let (variable, name) = match self {
-            Self::Native => return None,
+            Self::Native | Self::Docker | Self::Podman => return None,
             Self::Runc => ("HOTCELL_TEST_RUNC", "runc"),
             Self::Crun => ("HOTCELL_TEST_CRUN", "crun"),
             Self::Gvisor => ("HOTCELL_TEST_RUNSC", "runsc"),
         };
         Some(std::env::var(variable).unwrap_or_else(|_| name.to_owned()))
     }
+}
+
+/// The engine of this kind that the test command has started.
+async fn engine(kind: Kind, policy: &Policy) -> Result<Engine, String> {
+    let variable = match kind {
+        Kind::Docker => "HOTCELL_TEST_DOCKER",
+        Kind::Podman => "HOTCELL_TEST_PODMAN",
+        _ => {
+            let started = Engine::with_options(EngineOptions::for_policy(policy).warm(0)).await;
+            return started.map_err(|error| error.to_string());
+        }
+    };
+    let address = std::env::var(variable).map_err(|_| format!("{variable} names no engine"))?;
+    let backend = DockerBackend::start(DockerOptions::default().host(address)).await;
+    let backend: Arc<dyn SandboxBackend> = Arc::new(backend.map_err(|error| error.to_string())?);
+    Engine::with_backends(vec![backend]).await.map_err(|error| error.to_string())
 }
 
 /// An engine with one kind of box, and a directory on the host.
@@ -50,10 +73,10 @@ impl Place {
     pub(crate) async fn open(kind: Kind, module: &str, case: &str) -> Option<Self> {
         let test = format!("boxes {module}::{case}");
         let policy = base(kind).build().unwrap();
-        let engine = match Engine::with_options(EngineOptions::for_policy(&policy).warm(0)).await {
+        let engine = match engine(kind, &policy).await {
             Ok(engine) => engine,
-            Err(error) => {
-                common::skip(&test, &error.to_string());
+            Err(reason) => {
+                common::skip(&test, &reason);
                 return None;
             }
         };
@@ -106,8 +129,9 @@ impl Place {
 
 fn base(kind: Kind) -> PolicyBuilder {
     let policy = Policy::builder().runtime(kind.runtime()).timeout(common::LONG);
-    match kind.program() {
-        Some(program) => policy.oci_runtime(program),
-        None => policy,
+    match (kind, kind.program()) {
+        (_, Some(program)) => policy.oci_runtime(program),
+        (Kind::Docker | Kind::Podman, None) => policy.image("hotcell-test:latest").pull(PullPolicy::Never),
+        (_, None) => policy,
     }
 }

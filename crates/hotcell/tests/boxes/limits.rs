@@ -43,7 +43,7 @@ pub(crate) async fn the_disk_limit_holds(place: &Place) {
     let Some(policy) = place.limited(Control::Disk, place.policy().disk(8 * MIB)).await else { return };
     for directory in ["/tmp", "/home/hotcell", "/dev/shm"] {
         let script = format!(
-            "head -c 6000000 /dev/zero > {directory}/a && echo fits; head -c 9000000 /dev/zero > {directory}/b && echo more"
+            "head -c 800000 /dev/zero > {directory}/a && echo fits; head -c 9000000 /dev/zero > {directory}/b && echo more"
         );
         let output = place.engine.run_with(&policy, sh(&script)).await.unwrap();
         assert_eq!(text(&output.stdout), "fits\n", "{directory}: {:?} {}", output.status(), text(&output.stderr));

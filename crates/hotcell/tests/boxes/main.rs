@@ -73,6 +73,8 @@ every_case! {
     runc: super::Kind::Runc,
     crun: super::Kind::Crun,
     gvisor: super::Kind::Gvisor,
+    docker: super::Kind::Docker,
+    podman: super::Kind::Podman,
 }
 
 /// It is gVisor's kernel that answers, and the host's in a plain container.
