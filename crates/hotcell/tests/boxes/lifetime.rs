@@ -6,6 +6,7 @@ use hotcell::Status;
 
 use super::Place;
 use super::common::{eventually, marker, mount_count, processes_with, run_in, sh, stdout};
+use super::kinds::Kind;
 
 pub(crate) async fn a_kept_box_remembers(place: &Place) {
     let sandbox = place.engine.create(&place.policy().build().unwrap()).await.unwrap();
@@ -70,5 +71,8 @@ pub(crate) async fn nothing_is_left(place: &Place) {
         assert_eq!(stdout(&output), "done\n");
     }
     assert_eq!(processes_with(&word), Vec::<u32>::new());
-    assert_eq!(mount_count(), mounts);
+    // An engine's mounts come and go with every test's containers.
+    if !matches!(place.kind, Kind::Docker | Kind::Podman) {
+        assert_eq!(mount_count(), mounts);
+    }
 }
