@@ -151,6 +151,12 @@ struct RemovedName {
 }
 
 fn remove(store: &Store, arguments: &RemoveArguments) -> Result<u8, Failure> {
+    // All or none: a name that is not there ends the command before anything is done.
+    for name in &arguments.names {
+        if let Err(error @ (ImageError::NotFound { .. } | ImageError::BadName { .. })) = store.find(name) {
+            return Err(error.into());
+        }
+    }
     let mut removed = Vec::new();
     for name in &arguments.names {
         let gone = store.remove(name)?;

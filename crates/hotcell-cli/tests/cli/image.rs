@@ -65,6 +65,7 @@ fn an_image_is_taken_in_listed_written_and_removed() {
             .contains("unfinished"))
     );
 
+    images.image(&["rm", "mine", "gone"]).assert_refused(&["gone"]);
     assert_eq!(images.image(&["rm", "mine", "again", "--json"]).json()["removed"][1]["name"], "again:latest");
     let pruned = images.image(&["prune", "--json"]).json();
     assert_eq!((&pruned["blobs"], &pruned["left"]), (&3.into(), &0.into()));
