@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use hotcell_image::{Credentials, Digest, Image, ImageError, Limits, PullOptions, Store, silent};
+use hotcell_image::{Credentials, Digest, Image, ImageError, Limits, Progress, PullOptions, Store, silent};
 use serde_json::json;
 use tempfile::TempDir;
 
@@ -32,7 +32,11 @@ async fn failure(instead: impl Fn(&Request) -> Option<Reply> + Send + Sync + 'st
     let server = Server::with(&Parts::small(), instead).await;
     let (_place, store) = open();
     let started = Instant::now();
-    let error = pull(&store, &server, "small:1").await.unwrap_err();
+    let within = &mut |progress: Progress| {
+        assert!(progress.total.is_none_or(|total| progress.done <= total), "more was kept than was announced");
+    };
+    let name = format!("{}/small:1", server.host);
+    let error = store.pull_with(&name, &options(), within).await.unwrap_err();
     assert!(started.elapsed() < Duration::from_secs(20), "it took {:?}", started.elapsed());
     assert!(store.list().unwrap().is_empty());
     assert!(names(&store.place().join("temporary")).is_empty());
@@ -143,7 +147,9 @@ async fn blobs_that_are_not_what_was_asked_for_are_refused() {
     changed[600] ^= 1;
     let long = [parts.layers[1].clone(), vec![0; 10]].concat();
     let short = parts.layers[1][..1000].to_vec();
-    for body in [changed, long, short, Vec::new()] {
+    // Nobody has to read all of a stream to know that it is too long.
+    let endless = [parts.layers[1].clone(), vec![0; 20_000_000]].concat();
+    for body in [changed, long, endless, short, Vec::new()] {
         let at = layer.clone();
         let error = failure(move |request| request.path.ends_with(&at).then(|| Reply::ok(&body))).await;
         let ImageError::Corrupt { what, .. } = &error else { panic!("{error}") };
