@@ -76,6 +76,9 @@ pub(super) struct Tree {
     depths: HashMap<u64, u32>,
     /// The inodes that the current layer made or mentioned. Its whiteouts are about the layers below.
     fresh: HashSet<u64>,
+    /// The directories that the current layer's whiteouts emptied of everything older. Nothing older can come back, and without this
+    /// many whiteouts of one large directory would take for ever.
+    emptied: HashSet<u64>,
     /// The directory that was used last; entries of one directory come together.
     last: Option<(Vec<u8>, Rc<Place>)>,
 }
@@ -97,11 +100,20 @@ pub(super) struct NewFile {
 impl Tree {
     pub(super) fn new(root: OwnedFd, privileged: bool, deepest: u32) -> io::Result<Self> {
         let inode = rustix::fs::fstat(&root)?.st_ino;
-        Ok(Self { root, privileged, deepest, depths: HashMap::from([(inode, 0)]), fresh: HashSet::new(), last: None })
+        Ok(Self {
+            root,
+            privileged,
+            deepest,
+            depths: HashMap::from([(inode, 0)]),
+            fresh: HashSet::new(),
+            emptied: HashSet::new(),
+            last: None,
+        })
     }
 
     pub(super) fn begin_layer(&mut self) {
         self.fresh.clear();
+        self.emptied.clear();
     }
 
     pub(super) fn sync(&self) -> io::Result<()> {
@@ -183,9 +195,18 @@ impl Tree {
 
     /// Removes what the layers below have in that directory.
     pub(super) fn hide_all(&mut self, parent: &[u8]) -> Result<(), Problem> {
-        let Some(place) = self.place(parent)? else { return Ok(()) };
-        for name in children(&place.directory)? {
-            self.remove_lower(&place.directory, &name)?;
+        match self.place(parent)? {
+            Some(place) => self.empty(&place.directory),
+            None => Ok(()),
+        }
+    }
+
+    /// Removes from a directory what was there before this layer.
+    fn empty(&mut self, directory: &OwnedFd) -> Result<(), Problem> {
+        if self.emptied.insert(rustix::fs::fstat(directory)?.st_ino) {
+            for name in children(directory)? {
+                self.remove_lower(directory, &name)?;
+            }
         }
         Ok(())
     }
@@ -200,9 +221,7 @@ impl Tree {
         self.last = None;
         // As deep as the tree is at most.
         let inner = rustix::fs::openat2(directory, name, DIRECTORY, Mode::empty(), EXACTLY)?;
-        for name in children(&inner)? {
-            self.remove_lower(&inner, &name)?;
-        }
+        self.empty(&inner)?;
         if fresh {
             return Ok(());
         }
