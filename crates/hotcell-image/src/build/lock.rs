@@ -231,6 +231,7 @@ mod tests {
             ("pool/main/x/git", "pool/../x/git", "path"),
             ("pool/main/x/git", "pool//x/git", "path"),
             ("pool/main/x/git", "/etc/x/git", "path"),
+            ("pool/main/x/git", "dists/x/git", "path"),
             ("pool/main/x/git_1%3a2_amd64.deb", "pool/main/x/git.tar", "path"),
             ("pool/main/x/git", "pool/main/x y/git", "path"),
             ("name = \"git\"", "name = \"-git\"", "no name"),

@@ -6,11 +6,9 @@ use std::path::Path;
 use super::error::BuildError;
 use super::programs::TAR2SQFS;
 use super::staging::write_whole;
-use super::tree::Tree;
 
 /// Writes the files of an archive to a squashfs file system. The same archive and the same tar2sqfs give the same bytes.
 pub fn export_squashfs(tar: &Path, output: &Path) -> Result<(), BuildError> {
-    let epoch = Tree::read(tar, &|_| true)?.newest();
     write_whole(output, |file| {
         // The archive is read directly, so no owner or mode has to exist on this machine's disk. mksquashfs can do that too,
         // but not twice the same.
@@ -18,8 +16,6 @@ pub fn export_squashfs(tar: &Path, output: &Path) -> Result<(), BuildError> {
         let mut command = TAR2SQFS.command()?;
         command
             .args(["--quiet", "--force", "--no-xattr", "--compressor", "zstd", "--comp-extra", "level=9"])
-            // For the root, whose own entry it leaves out.
-            .args(["--defaults", &format!("uid=0,gid=0,mode=0755,mtime={epoch}")])
             .arg(file)
             .stdin(archive);
         TAR2SQFS.run("make the squashfs", &mut command)?;

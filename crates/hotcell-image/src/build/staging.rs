@@ -6,6 +6,7 @@
 use std::fs::{self, File, Permissions};
 use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};
 use std::path::Path;
+use std::time::Duration;
 
 use tempfile::{Builder, NamedTempFile, TempDir};
 
@@ -16,6 +17,9 @@ const PREFIX: &str = ".hotcell-image-";
 
 /// The file in a directory that is locked for as long as the directory is used.
 const LOCK: &str = "lock";
+
+/// What is younger than this may have been made and not yet locked.
+const TIME_TO_LOCK: Duration = Duration::from_secs(60);
 
 /// A directory for the time of a build.
 pub(super) struct Staging {
@@ -74,14 +78,21 @@ fn sweep(place: &Path) {
         }
         let path = entry.path();
         let lock = if kind.is_dir() { path.join(LOCK) } else { path.clone() };
-        if File::open(lock).is_ok_and(|file| file.try_lock().is_ok()) {
+        if File::open(lock).is_ok_and(|file| is_old(&file) && file.try_lock().is_ok()) {
             let _ = if kind.is_dir() { fs::remove_dir_all(path) } else { fs::remove_file(path) };
         }
     }
 }
 
+fn is_old(file: &File) -> bool {
+    let changed = file.metadata().and_then(|metadata| metadata.modified());
+    changed.is_ok_and(|changed| changed.elapsed().is_ok_and(|age| age > TIME_TO_LOCK))
+}
+
 #[cfg(test)]
 mod tests {
+    use std::time::SystemTime;
+
     use super::*;
 
     fn names(place: &Path) -> Vec<String> {
@@ -99,10 +110,22 @@ mod tests {
         fs::write(dead.join(LOCK), "").unwrap();
         fs::write(place.path().join(".hotcell-image-file"), "half").unwrap();
         fs::write(place.path().join("somebody-else"), "").unwrap();
+        for old in [
+            dead.join(LOCK),
+            place.path().join(".hotcell-image-file"),
+            place.path().join("somebody-else"),
+            used.path().join(LOCK),
+        ] {
+            let hour = Duration::from_secs(3600);
+            File::open(old).unwrap().set_modified(SystemTime::now() - hour).unwrap();
+        }
+        fs::write(place.path().join(".hotcell-image-new"), "not yet locked").unwrap();
         write_whole(&place.path().join("result"), |file| {
             let during = Staging::new_in(place.path()).unwrap();
+            let hour = Duration::from_secs(3600);
+            File::open(file).unwrap().set_modified(SystemTime::now() - hour).unwrap();
+            drop((during, Staging::new_in(place.path()).unwrap()));
             assert!(file.exists() && used.path().exists(), "what is in use stays");
-            drop(during);
             fs::write(file, "whole").map_err(BuildError::file("write", file))
         })
         .unwrap();
@@ -110,7 +133,7 @@ mod tests {
         drop(used);
         let mut left = names(place.path());
         left.sort();
-        assert_eq!(left, ["result", "somebody-else"]);
+        assert_eq!(left, [".hotcell-image-new", "result", "somebody-else"]);
         assert_eq!(fs::read_to_string(place.path().join("result")).unwrap(), "whole");
     }
 

@@ -183,6 +183,7 @@ fn what_has_no_place_in_an_image_is_refused() {
         (raw("../x", EntryType::Regular), "no path beneath the root"),
         (raw("./usr/../../x", EntryType::Regular), "no path beneath the root"),
         (raw("/etc/x", EntryType::Regular), "no path beneath the root"),
+        (raw("/", EntryType::Directory), "no path beneath the root"),
         (raw("./usr//x", EntryType::Regular), "no path beneath the root"),
         (raw("./usr/bin/su", EntryType::Regular), "twice"),
         (raw("./none/x", EntryType::Regular), "in no directory"),
