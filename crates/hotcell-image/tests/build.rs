@@ -8,6 +8,8 @@
 //!
 //! The archive stays in `~/.cache/hotcell/image-build`, where tests that need an image find it.
 
+#![allow(clippy::unwrap_used, reason = "tests assert by panicking")]
+
 use std::env;
 use std::fs::{self, File};
 use std::io::Write as _;
