@@ -1,14 +1,15 @@
 //! An agent that the code in its box has taken over, and a bridge that believes it nothing.
 
+use std::os::fd::AsRawFd;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use hotcell_linux::wire::{INPUT_WINDOW, OUTPUT_WINDOW, REST_MAX, STREAM_CHUNK, Writer, notice, order};
+use hotcell_linux::wire::{INPUT_WINDOW, OUTPUT_WINDOW, REST_MAX, STREAM_CHUNK, Writer, event, notice, order};
 use hotcell_linux::{Cell, Running, bridge};
 use tokio::io::{AsyncReadExt, AsyncWriteExt, DuplexStream};
 
-use crate::common::{Counter, in_time, joined, sh, with_input};
+use crate::common::{Counter, in_time, joined, record_pair, sh, with_input};
 
 /// The program that the library starts first.
 const TOKEN: u32 = 1;
@@ -288,4 +289,20 @@ async fn an_agent_that_never_answers_is_waited_for_no_longer_than_the_caller_lik
     assert_eq!(keeper.kills.load(Ordering::Relaxed), 1);
     assert_eq!(keeper.releases.load(Ordering::Relaxed), 1);
     drop(ours);
+}
+
+/// An init on a socket that the code in its box has taken over: nobody else speaks there, whatever it says.
+#[tokio::test]
+async fn an_init_that_says_it_is_gone_is_killed_all_the_same() {
+    let (ours, theirs) = record_pair();
+    let keeper = Arc::<Counter>::default();
+    // Its answer to the set-up, and what only a spawner says.
+    for record in [&[notice::READY, 0, 0][..], &[event::GONE, 0, 0, 0, 0]] {
+        // SAFETY: a live slice of that length, on a socket that this test owns.
+        let sent = unsafe { libc::send(theirs.as_raw_fd(), record.as_ptr().cast(), record.len(), 0) };
+        assert_eq!(sent, record.len() as isize);
+    }
+    let cell = Cell::join(ours, joined(&keeper, Vec::new(), false)).await.unwrap();
+    in_time("the end", cell.gone()).await;
+    assert!(keeper.kills.load(Ordering::Relaxed) > 0);
 }

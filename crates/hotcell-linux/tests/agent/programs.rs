@@ -1,5 +1,6 @@
 //! Programs: how they start and end. The same on a stream as on a socket.
 
+use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 
 use hotcell_linux::{FileError, LaunchError};
@@ -108,6 +109,19 @@ async fn files_can_be_opened_where_descriptors_get_through_and_are_refused_where
     );
     let missing = cell.cell.remove(Path::new("/no/such/file"), false).await.unwrap_err();
     assert!(matches!(&missing, FileError::Inside(error) if error.raw_os_error() == Some(libc::ENOENT)), "{missing}");
+}
+
+#[tokio::test]
+async fn a_directory_gets_the_mode_that_was_asked_for() {
+    for (number, cell) in both().await.into_iter().enumerate() {
+        let path = std::env::temp_dir().join(format!("hotcell-made-{number}-{}", std::process::id()));
+        cell.cell.make_directory(&path, 0o777).await.unwrap();
+        let mode = std::fs::metadata(&path).unwrap().permissions().mode();
+        cell.cell.remove(&path, true).await.unwrap();
+        assert_eq!(mode & 0o7777, 0o777);
+        // Programs have the usual mask all the same.
+        assert_eq!(cell.run("umask").await.0, "0022\n");
+    }
 }
 
 #[tokio::test]
