@@ -41,6 +41,12 @@ const NAMES: &[(&str, u8)] = &[
     ("rename", order::RENAME),
     ("sample", order::SAMPLE),
     ("end", order::END),
+    ("setup", order::SETUP),
+    ("input", order::INPUT),
+    ("input-end", order::INPUT_END),
+    ("credit", order::CREDIT),
+    ("resize", order::RESIZE),
+    ("output-close", order::OUTPUT_CLOSE),
     ("root", step::ROOT),
     ("directory", step::DIRECTORY),
     ("file", step::FILE),
@@ -75,6 +81,10 @@ const NAMES: &[(&str, u8)] = &[
     ("exited", notice::EXITED),
     ("done", notice::DONE),
     ("sampled", notice::SAMPLED),
+    ("output", notice::OUTPUT),
+    ("output-end", notice::OUTPUT_END),
+    ("input-credit", notice::INPUT_CREDIT),
+    ("input-closed", notice::INPUT_CLOSED),
 ];
 
 /// Where a record goes.
