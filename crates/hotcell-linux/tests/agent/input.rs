@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use tokio::io::AsyncWriteExt;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::unix::pipe;
 
 use crate::common::{agent, in_time, read, rests, sh, status_of, with_input};
@@ -50,13 +50,34 @@ async fn a_program_that_never_reads_makes_the_writer_wait_and_nobody_else() {
 #[tokio::test]
 async fn a_program_that_closes_its_input_is_noticed() {
     let agent = agent().await;
-    let mut running = agent.cell.launch(with_input(sh("exec <&-; exec sleep 600"))).await.unwrap();
+    let mut running = agent.cell.launch(with_input(sh("exec <&-; echo closed; exec sleep 600"))).await.unwrap();
     let mut input = writer(&mut running);
-    let bytes = vec![0; MUCH];
-    let error = in_time("the end of the pipe", input.write_all(&bytes)).await.unwrap_err();
+    let mut output = pipe::Receiver::from_owned_fd(running.take_output().unwrap()).unwrap();
+    assert_eq!(in_time("that it is closed", output.read_u8()).await.unwrap(), b'c');
+    rests(agent.pid()).await;
+    // Known by now, without anything having been written.
+    let error = input.try_write(b"x").unwrap_err();
     assert_eq!(error.kind(), std::io::ErrorKind::BrokenPipe);
     running.signaler().kill_tree().await.unwrap();
     in_time("the end", running.wait()).await.unwrap();
+}
+
+#[tokio::test]
+async fn what_was_kept_for_a_program_is_gone_with_it() {
+    let agent = agent().await;
+    let size = || -> u64 { status_of(agent.pid(), "VmSize").unwrap().split(' ').next().unwrap().parse().unwrap() };
+    let mut before = 0;
+    for number in 0..40 {
+        let mut running = agent.cell.launch(with_input(sh("sleep 0.05"))).await.unwrap();
+        let mut input = writer(&mut running);
+        // More than pipes hold; nobody reads it.
+        assert!(in_time("the end of the pipe", input.write_all(&[0; 400_000])).await.is_err());
+        in_time("the end", running.wait()).await.unwrap();
+        if number == 0 {
+            before = size();
+        }
+    }
+    assert!(size() < before + 256, "{} KiB have become {} KiB", before, size());
 }
 
 #[tokio::test]
