@@ -51,7 +51,7 @@ async fn a_program_that_never_reads_makes_the_writer_wait_and_nobody_else() {
 async fn a_program_that_closes_its_input_is_noticed() {
     let agent = agent().await;
     let mut running = agent.cell.launch(with_input(sh("exec <&-; echo closed; exec sleep 600"))).await.unwrap();
-    let mut input = writer(&mut running);
+    let input = writer(&mut running);
     let mut output = pipe::Receiver::from_owned_fd(running.take_output().unwrap()).unwrap();
     assert_eq!(in_time("that it is closed", output.read_u8()).await.unwrap(), b'c');
     rests(agent.pid()).await;
@@ -68,7 +68,9 @@ async fn what_was_kept_for_a_program_is_gone_with_it() {
     let size = || -> u64 { status_of(agent.pid(), "VmSize").unwrap().split(' ').next().unwrap().parse().unwrap() };
     let mut before = 0;
     for number in 0..40 {
-        let mut running = agent.cell.launch(with_input(sh("sleep 0.05"))).await.unwrap();
+        // A daemon still has it, so that only the end of the program ends it.
+        let script = "exec 3<&0; (exec sleep 0.5 <&3 3<&- &); sleep 0.05";
+        let mut running = agent.cell.launch(with_input(sh(script))).await.unwrap();
         let mut input = writer(&mut running);
         // More than pipes hold; nobody reads it.
         assert!(in_time("the end of the pipe", input.write_all(&[0; 400_000])).await.is_err());

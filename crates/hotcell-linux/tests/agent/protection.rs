@@ -1,6 +1,7 @@
 //! What programs of the same user can do to the helper that started them: nothing.
 
 use std::os::fd::AsRawFd;
+use std::os::unix::process::CommandExt;
 
 use crate::common::{Box, agent_by, helper, init_by, without_rights};
 
@@ -49,17 +50,30 @@ async fn programs_get_three_descriptors_and_no_others() {
 
 #[tokio::test]
 async fn descriptors_that_were_left_open_are_closed() {
-    let secret = std::fs::File::open("/dev/null").unwrap();
-    // SAFETY: plain numbers on a descriptor that this test owns.
-    unsafe { libc::fcntl(secret.as_raw_fd(), libc::F_SETFD, 0) };
-    for cell in boxes().await {
-        let (output, _, _) = cell.run("ls /proc/self/fd | wc -l").await;
-        assert_eq!(output, "4\n");
-        let inside = std::fs::read_dir(format!("/proc/{}/fd", cell.pid()));
+    let secret = std::fs::File::open("/dev/zero").unwrap();
+    let number = secret.as_raw_fd();
+    let leaky = |mode| {
+        let mut command = helper(mode);
+        // SAFETY: copying descriptors is all that is done between fork and exec.
+        unsafe {
+            command.pre_exec(move || {
+                for place in [3, 4, 5, 77] {
+                    libc::dup2(number, place);
+                }
+                Ok(())
+            });
+        }
+        command
+    };
+    let agent = agent_by(leaky("agent"), Vec::new()).await.unwrap();
+    let init = init_by(leaky("init"), Vec::new()).await.unwrap();
+    for cell in [agent, init] {
+        assert_eq!(cell.run("ls /proc/self/fd | wc -l").await.0, "4\n");
         // Only root may look.
-        let Ok(inside) = inside else { continue };
+        let Ok(inside) = std::fs::read_dir(format!("/proc/{}/fd", cell.pid())) else { continue };
         let targets: Vec<_> = inside.flatten().filter_map(|entry| std::fs::read_link(entry.path()).ok()).collect();
-        assert_eq!(targets.iter().filter(|target| target.to_str() == Some("/dev/null")).count(), 3, "{targets:?}");
+        let shown = |name: &str| targets.iter().filter(|target| target.to_str() == Some(name)).count();
+        assert_eq!((shown("/dev/zero"), shown("/dev/null")), (0, 3), "{targets:?}");
     }
 }
 
