@@ -14,8 +14,8 @@ use hotcell_core::backend::CreateError;
 use hotcell_core::policy::{ContainerPolicy, PullPolicy};
 use hotcell_core::text::Printable;
 
-use super::engine_error;
 use super::probe::EngineFacts;
+use super::{engine_error, store};
 
 /// The image of boxes whose policy names none.
 pub const DEFAULT_IMAGE: &str = "hotcell/code:latest";
@@ -72,6 +72,14 @@ pub enum ImageError {
         /// What the engine said.
         reason: String,
     },
+    /// It is in our own store, but could not be put into the engine.
+    #[error("the image `{}` could not be loaded from Hotcell's store: {reason}", Printable(.name))]
+    Load {
+        /// The image.
+        name: String,
+        /// What the store or the engine said.
+        reason: String,
+    },
     /// It is another one than the digest says.
     #[error("the engine's image `{}` is another one than its digest says", Printable(.name))]
     WrongDigest {
@@ -115,6 +123,9 @@ impl ImageError {
             Self::Pull { .. } => {
                 "check the name, the network and the registry's log-in (`docker login`), or load the image from a file"
             }
+            Self::Load { .. } => {
+                "look at it with `hotcell image list`, or load it yourself (`hotcell image export`, `docker load`)"
+            }
             Self::WrongDigest { .. } => "remove it from the engine and fetch it again",
             Self::WrongArchitecture { .. } => "fetch the variant for this machine, or name another image",
             Self::Volumes { .. } => "name another image",
@@ -150,15 +161,19 @@ pub(super) async fn resolve(
     if policy.pull == PullPolicy::Always {
         pull(client, &name, progress).await?;
     }
-    let found = match inspect(client, &name).await? {
-        Some(found) => found,
-        None if policy.pull == PullPolicy::Missing => {
-            pull(client, &name, progress).await?;
-            inspect(client, &name).await?.ok_or_else(|| ImageError::Missing { name: name.clone() })?
-        }
-        None => return Err(ImageError::Missing { name }),
-    };
-    usable(&name, &found, engine)
+    if let Some(found) = inspect(client, &name).await? {
+        return usable(&name, &found, engine);
+    }
+    let missing = || ImageError::Missing { name: name.clone() };
+    if let Some(id) = store::load(client, &name).await? {
+        // The store has compared the digest that the policy names, if it names one; this is the image that it found.
+        return usable(&id, &inspect(client, &id).await?.ok_or_else(missing)?, engine);
+    }
+    if policy.pull != PullPolicy::Missing {
+        return Err(missing());
+    }
+    pull(client, &name, progress).await?;
+    usable(&name, &inspect(client, &name).await?.ok_or_else(missing)?, engine)
 }
 
 /// The name with its tag: without one, engines fetch all that there are.
@@ -195,7 +210,7 @@ async fn pull(client: &Docker, name: &str, progress: Option<&Progress>) -> Resul
     Ok(())
 }
 
-async fn next<S: Stream>(stream: &mut Pin<Box<S>>) -> Option<S::Item> {
+pub(super) async fn next<S: Stream>(stream: &mut Pin<Box<S>>) -> Option<S::Item> {
     std::future::poll_fn(|context| stream.as_mut().poll_next(context)).await
 }
 

@@ -22,6 +22,7 @@ mod place;
 mod probe;
 mod prune;
 mod sandbox;
+mod store;
 mod trees;
 
 use std::path::Path;

@@ -191,3 +191,42 @@ async fn one_that_is_not_here_is_fetched_only_if_that_is_allowed() {
         assert!(error.to_string().contains("has no image"), "{error}");
     }
 }
+
+/// The program that is started again with a store of its own.
+const ROLE: &str = "HOTCELL_TEST_STORE_USER";
+
+/// Not a test of its own: runs a box of an image that only the store has.
+#[tokio::test(flavor = "multi_thread")]
+async fn the_store_user() {
+    let Ok(address) = std::env::var(ROLE) else { return };
+    let options = hotcell_backends::docker::DockerOptions::default().host(address);
+    let backend = hotcell_backends::docker::DockerBackend::start(options).await.unwrap();
+    let engine = hotcell::Engine::with_backends(vec![std::sync::Arc::new(backend)]).await.unwrap();
+    let policy = policy().image("hotcell-test-stored:latest").build().unwrap();
+    let sandbox = engine.create(&policy).await.unwrap();
+    let output = run_in(&*sandbox, hotcell::SpawnConfig::new("/probe")).await;
+    assert!(stdout(&output).contains("checked=no"));
+    sandbox.destroy().await.unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn one_of_our_store_is_loaded_into_the_engine() {
+    if !has_program("images::one_of_our_store_is_loaded_into_the_engine", BUSYBOX) {
+        return;
+    }
+    for host in hosts("images::one_of_our_store_is_loaded_into_the_engine").await {
+        let place = tempfile::tempdir().unwrap();
+        let store = hotcell_image::Store::open(Some(place.path().join("store"))).unwrap();
+        let mut config = hotcell_image::ImageConfig::default();
+        config.env.push("FROM_IMAGE=yes".into());
+        store.add_rootfs_tar(small_image().as_slice(), config, "hotcell-test-stored:latest").unwrap();
+        let user = Command::new(std::env::current_exe().unwrap())
+            .args(["--exact", "images::the_store_user", "--nocapture"])
+            .env(ROLE, &host.address)
+            .env("HOTCELL_IMAGE_STORE", place.path().join("store"))
+            .output()
+            .unwrap();
+        assert!(user.status.success(), "{}", String::from_utf8_lossy(&user.stderr));
+        Image { host: &host, name: "hotcell-test-stored:latest".into() }.remove().await;
+    }
+}
