@@ -260,12 +260,17 @@ impl AsyncRead for Output {
     }
 }
 
-/// Whether this process of ours is that container: the engine's numbers may be those of another machine, or of another
-/// process namespace, and then its files are not ours either.
-pub(super) fn is_here(pid: i64, container: &str) -> bool {
+/// Whether the process of this number is that container's first: an engine's numbers may be those of another machine, or of
+/// another process namespace, and then its files are not ours either. Where the engine makes no cgroups, which would name the
+/// container, the process is known by what it executes.
+pub(super) fn is_here(pid: i64, container: &str, has_cgroups: bool) -> bool {
     let directory = Path::new("/proc").join(pid.to_string());
-    let says = |file: &str, what: &[u8]| {
-        std::fs::read(directory.join(file)).is_ok_and(|text| text.windows(what.len()).any(|part| part == what))
-    };
-    pid > 0 && (says("cgroup", container.as_bytes()) || says("cmdline", super::hardened::INIT.as_bytes()))
+    let read = |file: &str| std::fs::read(directory.join(file)).unwrap_or_default();
+    if pid <= 0 {
+        return false;
+    }
+    if has_cgroups {
+        return read("cgroup").windows(container.len().max(1)).any(|part| part == container.as_bytes());
+    }
+    read("cmdline") == format!("{}\0agent\0", super::hardened::INIT).into_bytes()
 }

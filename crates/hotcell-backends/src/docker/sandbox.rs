@@ -67,7 +67,7 @@ async fn make(shared: &Shared, plan: Plan) -> Result<DockerSandbox, CreateError>
     if let Some(ended) = has_ended(&running) {
         return Err(failed("starting the container", &ended));
     }
-    if !container::is_here(pid, container.id()) {
+    if !container::is_here(pid, container.id(), shared.engine.cgroup_version.is_some()) {
         return Err(elsewhere());
     }
     kept(&running, &hardened)?;
@@ -269,3 +269,7 @@ impl Sandbox for DockerSandbox {
         })
     }
 }
+
+#[cfg(test)]
+#[path = "sandbox_tests.rs"]
+mod tests;
