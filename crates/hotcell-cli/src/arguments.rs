@@ -160,9 +160,17 @@ pub(crate) struct ShellArguments {
 #[cfg(target_os = "linux")]
 #[derive(Debug, Args)]
 pub(crate) struct VerifyArguments {
-    /// The boxes to attack: native, or bwrap or unshare to compare with; repeatable [default: native]
+    /// The boxes to attack: native, docker, oci, gvisor, or bwrap or unshare to compare with; repeatable [default: native]
     #[arg(long, value_name = "NAME")]
     pub(crate) runtime: Vec<String>,
+
+    /// The image that containers are made of [default: that of the runtime]
+    #[arg(long, value_name = "NAME")]
+    pub(crate) image: Option<String>,
+
+    /// The OCI runtime of containers, as a name or a path [default: that of the runtime]
+    #[arg(long, value_name = "NAME")]
+    pub(crate) oci_runtime: Option<String>,
 
     /// Only checks with this in their name; repeatable
     #[arg(long, value_name = "ID")]

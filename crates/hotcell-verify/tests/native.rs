@@ -37,7 +37,7 @@ fn surprises(run: &Run) -> Vec<String> {
 #[tokio::test]
 async fn native_boxes_hold() {
     let _turn = TURN.lock().await;
-    let run = run(&mut Suite::new(), target::named("native").unwrap()).await;
+    let run = run(&mut Suite::new(), target::named("native", &target::MadeOf::default()).unwrap()).await;
     assert_eq!(surprises(&run), Vec::<String>::new());
     let broken: Vec<&Finding> = run.with_verdict(Verdict::Broken).collect();
     assert!(broken.is_empty(), "{broken:#?}");

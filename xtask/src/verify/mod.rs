@@ -14,7 +14,7 @@ use anyhow::{Context, Result, bail};
 use hotcell_verify::Suite;
 use hotcell_verify::knockout::Boxes;
 use hotcell_verify::report::Report;
-use hotcell_verify::target::{self, Target};
+use hotcell_verify::target::{self, MadeOf, Target};
 use hotcell_verify::verdict::Verdict;
 
 use crate::workspace::{cargo, root, target_directory};
@@ -101,9 +101,9 @@ pub(crate) fn build() -> Result<PathBuf> {
 }
 
 fn examine() -> Result<Report> {
-    let mut targets: Vec<Box<dyn Target>> = vec![target::named("native")?];
+    let mut targets: Vec<Box<dyn Target>> = vec![target::named("native", &MadeOf::default())?];
     for name in REFERENCES {
-        match target::named(name) {
+        match target::named(name, &MadeOf::default()) {
             Ok(reference) => targets.push(reference),
             Err(error) => println!("  {name}: {error}"),
         }

@@ -6,7 +6,7 @@ use std::io::IsTerminal;
 use hotcell_verify::check::Check;
 use hotcell_verify::knockout::{self, Boxes};
 use hotcell_verify::report::Report;
-use hotcell_verify::target::{self, Target};
+use hotcell_verify::target::{self, MadeOf, Target};
 use hotcell_verify::{Layer, Suite};
 
 use super::block_on;
@@ -16,7 +16,8 @@ use crate::{exit, json, output};
 
 /// Tries the checks; the exit code says whether anything got through, or was not as expected.
 pub(crate) fn execute(arguments: &VerifyArguments) -> Result<u8, Failure> {
-    let targets = targets(&arguments.runtime)?;
+    let made_of = MadeOf { image: arguments.image.clone(), oci_runtime: arguments.oci_runtime.clone() };
+    let targets = targets(&arguments.runtime, &made_of)?;
     let boxes = boxes(&arguments.knock_out)?;
     let mut suite = Suite::filtered(&arguments.filter).map_err(|error| Failure::usage(&error.to_string()))?;
     if arguments.list {
@@ -38,10 +39,10 @@ pub(crate) fn execute(arguments: &VerifyArguments) -> Result<u8, Failure> {
     Ok(output::to_stdout(&shown)?.max(code))
 }
 
-fn targets(names: &[String]) -> Result<Vec<Box<dyn Target>>, Failure> {
+fn targets(names: &[String], made_of: &MadeOf) -> Result<Vec<Box<dyn Target>>, Failure> {
     let native = ["native".to_owned()];
     let names = if names.is_empty() { &native } else { names };
-    names.iter().map(|name| target::named(name).map_err(|error| Failure::usage(&error.to_string()))).collect()
+    names.iter().map(|name| target::named(name, made_of).map_err(|error| Failure::usage(&error.to_string()))).collect()
 }
 
 fn boxes(names: &[String]) -> Result<Vec<Boxes>, Failure> {

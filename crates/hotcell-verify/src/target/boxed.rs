@@ -11,7 +11,7 @@ use hotcell::{
 use hotcell_backends::native::{Layers, NativeBackend};
 use hotcell_backends::registry::{self, StartOptions};
 
-use super::{Job, NotRun, Ran, Target};
+use super::{Job, MadeOf, NotRun, Ran, Target};
 
 /// Boxes of one backend, made anew for every attack: what the supervisor has open at the time of an attack is then open
 /// when the backend starts, too.
@@ -20,6 +20,7 @@ pub struct Boxed {
     name: String,
     kind: RuntimeKind,
     layers: Layers,
+    made_of: MadeOf,
 }
 
 /// How the reason begins where a box was refused: then there is nothing to attack.
@@ -31,17 +32,25 @@ const SIGSYS: i32 = 31;
 impl Boxed {
     /// Boxes of this backend, as everybody gets them.
     pub fn new(kind: RuntimeKind) -> Self {
-        Self { name: kind.to_string(), kind, layers: Layers::ALL }
+        Self { name: kind.to_string(), kind, layers: Layers::ALL, made_of: MadeOf::default() }
+    }
+
+    /// With another image or OCI runtime than that of the backend.
+    #[must_use]
+    pub fn made_of(mut self, made_of: MadeOf) -> Self {
+        self.made_of = made_of;
+        self
     }
 
     /// Native boxes that lack layers; `name` says which.
     pub fn knocked_out(name: String, layers: Layers) -> Self {
-        Self { name, kind: RuntimeKind::Native, layers }
+        Self { name, kind: RuntimeKind::Native, layers, made_of: MadeOf::default() }
     }
 
     /// An engine of its own.
     pub async fn engine(&self) -> Result<Engine, String> {
-        let options = StartOptions::warm(0);
+        let mut options = StartOptions::warm(0);
+        options.oci_runtime = self.made_of.oci_runtime.clone();
         let backend: Arc<dyn SandboxBackend> = match self.kind {
             RuntimeKind::Native => {
                 Arc::new(NativeBackend::start_with(options, self.layers).await.map_err(|error| in_full(&error))?)
@@ -56,6 +65,7 @@ impl Boxed {
         if self.layers != Layers::ALL {
             policy.approximate.extend(Control::ALL);
         }
+        policy.container.image = self.made_of.image.clone();
         policy
     }
 

@@ -92,8 +92,17 @@ pub enum UnknownTarget {
     NotInstalled(&'static str),
 }
 
+/// What containers are made of, where that is not the backend's choice.
+#[derive(Debug, Clone, Default)]
+pub struct MadeOf {
+    /// The image.
+    pub image: Option<String>,
+    /// The OCI runtime, as a name or a path.
+    pub oci_runtime: Option<String>,
+}
+
 /// The sandbox of this name: a backend of Hotcell's, `bwrap` or `unshare`.
-pub fn named(name: &str) -> Result<Box<dyn Target>, UnknownTarget> {
+pub fn named(name: &str, made_of: &MadeOf) -> Result<Box<dyn Target>, UnknownTarget> {
     if let Some(reference) = Wrapped::ALL.iter().find(|reference| reference.name() == name) {
         return match reference.is_installed() {
             true => Ok(Box::new(*reference)),
@@ -104,7 +113,7 @@ pub fn named(name: &str) -> Result<Box<dyn Target>, UnknownTarget> {
     if !registry::KINDS.contains(&kind) {
         return Err(UnknownTarget::NotBuilt(kind));
     }
-    Ok(Box::new(Boxed::new(kind)))
+    Ok(Box::new(Boxed::new(kind).made_of(made_of.clone())))
 }
 
 /// Something that runs programs.
