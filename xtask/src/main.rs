@@ -9,6 +9,7 @@
 )]
 
 mod bench;
+mod debian;
 mod fuzz;
 mod lint;
 mod process;

@@ -3,23 +3,15 @@
 //! The package comes through apt, which checks it against the signatures of Debian's archive. It is unpacked in a
 //! directory of its own that gets its final name when it is complete, under a lock: what has that name is whole.
 
-use std::env;
 use std::fs::{self, File, TryLockError};
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
 
 use super::options::Suite;
-use super::{mirror, program};
-use crate::process;
-
-/// Longer than any honest download.
-const FETCH_LIMIT: Duration = Duration::from_secs(1200);
-
-/// Debian's own keys.
-pub(super) const KEYRING: &str = "/usr/share/keyrings/debian-archive-keyring.gpg";
+use super::program;
+use crate::debian::{self, Archive, only_entry, run};
 
 /// The package that always depends on the suite's current kernel.
 const CURRENT: &str = "linux-image-amd64";
@@ -38,7 +30,6 @@ pub(super) struct Kernel {
 /// The suite's kernel, from the cache if it is there.
 pub(super) fn provide(suite: Suite) -> Result<Kernel> {
     let cache = cache_directory()?;
-    fs::create_dir_all(&cache).with_context(|| format!("cannot make the directory {}", cache.display()))?;
     if let Some(fresh) = program::fresh(&cache) {
         bail!(
             "the guest loads modules from {}, and has a {fresh} of its own: set XDG_CACHE_HOME to a directory elsewhere",
@@ -68,10 +59,7 @@ pub(super) fn provide(suite: Suite) -> Result<Kernel> {
 
 /// `hotcell/vm-lab` in the user's cache.
 pub(crate) fn cache_directory() -> Result<PathBuf> {
-    let absolute = |name| env::var_os(name).map(PathBuf::from).filter(|path| path.is_absolute());
-    let base = absolute("XDG_CACHE_HOME").or_else(|| absolute("HOME").map(|home| home.join(".cache")));
-    let base = base.context("neither XDG_CACHE_HOME nor HOME says where a cache may be: set one of them")?;
-    Ok(base.join("hotcell/vm-lab"))
+    debian::cache("vm-lab")
 }
 
 /// Only one process at a time looks for, or fetches, the kernel of a suite. The kernel ends the lock with the process.
@@ -126,55 +114,13 @@ fn open(tree: &Path) -> Result<Kernel> {
     Ok(kernel)
 }
 
-fn only_entry(directory: &Path) -> Result<PathBuf> {
-    let mut entries = fs::read_dir(directory).with_context(|| format!("cannot list {}", directory.display()))?;
-    match (entries.next().transpose()?, entries.next().transpose()?) {
-        (Some(entry), None) => Ok(entry.path()),
-        _ => bail!("{} should hold one kernel's modules", directory.display()),
-    }
-}
-
 /// Downloads the kernel package of `suite` and unpacks it to `tree` in the directory `staging`.
 fn fetch(suite: Suite, staging: &Path) -> Result<()> {
-    let mirror = mirror::find()?;
-    for directory in ["lists/partial", "cache/archives/partial", "package"] {
-        fs::create_dir_all(staging.join(directory))?;
-    }
-    let sources = staging.join("sources.list");
-    fs::write(&sources, format!("deb [signed-by={KEYRING}] {mirror} {} main\n", suite.name()))?;
-
-    run(apt("apt-get", staging).args(["--quiet", "update"]))?;
-    let depends = run(apt("apt-cache", staging).args(["depends", CURRENT]))?;
+    let archive = Archive::open(suite.name(), "amd64", staging)?;
+    let depends = archive.ask(&["depends", CURRENT])?;
     let package = current_package(&depends)
         .with_context(|| format!("apt names no kernel that {CURRENT} of {} depends on", suite.name()))?;
-    let package_directory = staging.join("package");
-    run(apt("apt-get", staging).args(["--quiet", "download", package]).current_dir(&package_directory))?;
-    let archive = only_entry(&package_directory)?;
-    run(Command::new("dpkg-deb").arg("--extract").arg(&archive).arg(staging.join("tree")))?;
-    Ok(())
-}
-
-/// An apt program that knows our one source and nothing of the system's packages.
-fn apt(program: &str, staging: &Path) -> Command {
-    let mut command = Command::new(program);
-    command.env("LC_ALL", "C");
-    for (option, value) in [
-        ("Dir::Etc::SourceList", staging.join("sources.list")),
-        ("Dir::Etc::SourceParts", "/dev/null".into()),
-        ("Dir::Etc::Preferences", "/dev/null".into()),
-        ("Dir::Etc::PreferencesParts", "/dev/null".into()),
-        ("Dir::State", staging.into()),
-        ("Dir::State::status", "/dev/null".into()),
-        ("Dir::Cache", staging.join("cache")),
-        ("APT::Architecture", "amd64".into()),
-        ("APT::Architectures", "amd64".into()),
-        // A list that could not be fetched is an error, not a warning.
-        ("APT::Update::Error-Mode", "any".into()),
-        ("Acquire::Languages", "none".into()),
-    ] {
-        command.arg("--option").arg(format!("{option}={}", value.display()));
-    }
-    command
+    archive.unpack(package, &staging.join("tree"))
 }
 
 /// The kernel package in what `apt-cache depends` printed.
@@ -191,19 +137,6 @@ fn make_module_index(tree: &Path) -> Result<()> {
     let release = modules.file_name().unwrap_or_default().to_owned();
     run(Command::new("/sbin/depmod").arg("--basedir").arg(&base).arg(release))?;
     Ok(())
-}
-
-/// Runs a program that has to succeed, and returns what it printed.
-fn run(command: &mut Command) -> Result<String> {
-    let finished = process::run(command, FETCH_LIMIT)?;
-    if finished.success() {
-        return Ok(finished.output);
-    }
-    let program = command.get_program().to_string_lossy().into_owned();
-    if finished.out_of_time {
-        bail!("`{program}` did not end in {} s", FETCH_LIMIT.as_secs());
-    }
-    bail!("`{program}` failed: {}", finished.output.trim())
 }
 
 #[cfg(test)]

@@ -9,7 +9,6 @@ mod cpio;
 mod initrd;
 pub(crate) mod kernel;
 mod listen;
-mod mirror;
 mod modules;
 mod options;
 mod program;
@@ -22,9 +21,9 @@ use std::process;
 
 use anyhow::{Context, Result, bail};
 
-use crate::Verdict;
 use crate::test::is_root;
 use crate::test::setup::{self, Need, Sign, need};
+use crate::{Verdict, debian};
 
 use boot::{End, Guest};
 use initrd::{Launch, utf8};
@@ -45,7 +44,7 @@ const NEEDS: &[Need] = &[
     need("qemu-system-x86", Sign::Program("qemu-system-x86_64"), "emulating a machine"),
     // The package that has the same program with libraries would not do.
     need("busybox-static", Sign::File("/var/lib/dpkg/info/busybox-static.list"), "the guest's first steps"),
-    need("debian-archive-keyring", Sign::File(kernel::KEYRING), "checking a kernel package"),
+    need("debian-archive-keyring", Sign::File(debian::KEYRING), "checking a kernel package"),
     need("kmod", Sign::Program("depmod"), "the index of a kernel's modules"),
     need("xz-utils", Sign::Program("xz"), "unpacking a kernel's modules"),
     need("util-linux", Sign::Program("setpriv"), "ending QEMU with this program"),

@@ -29,7 +29,7 @@ const DEBIAN_SUITES: &[&str] = &[
 ];
 
 /// The mirror's address.
-pub(super) fn find() -> Result<String> {
+pub(crate) fn find() -> Result<String> {
     for (path, read) in SOURCES {
         let text = match fs::read_to_string(path) {
             Ok(text) => text,
@@ -42,8 +42,8 @@ pub(super) fn find() -> Result<String> {
     }
     let places: Vec<&str> = SOURCES.iter().map(|(path, _)| *path).collect();
     bail!(
-        "no Debian mirror is named in {}: the kernels come from the mirror that this machine's apt uses, so this works \
-         on Debian only",
+        "no Debian mirror is named in {}: packages come from the mirror that this machine's apt uses, so this works on \
+         Debian only",
         places.join(" or ")
     )
 }
