@@ -54,6 +54,13 @@ const COMMANDS: &[Command] = &[
         run: bench::run,
     },
     Command {
+        name: "engines",
+        usage: "engines -- COMMAND",
+        summary: "runs a command with Docker, Podman and OCI runtimes that are started for it, named by HOTCELL_TEST_DOCKER \
+                  and its kin, and stopped after it",
+        run: test::containers::command::run,
+    },
+    Command {
         name: "fuzz",
         usage: "fuzz [--seconds N] [TARGET…]",
         summary: "every fuzz target, or those named, for 60 s or N each",

@@ -4,6 +4,9 @@
 //! it ends, because the kernel kills the rest of the namespace; and what is still there two seconds after the
 //! tests returned is seen first, named, and counted as a failure.
 //!
+//! Tests that use container engines run in the engines' [realm](super::containers::realm) instead, with the same look at
+//! what is left.
+//!
 //! For an ordinary user a mount namespace also puts the user's copy of the checkout at the checkout's own path, so
 //! that the paths compiled into the tests hold even where the real checkout is closed to everybody else.
 
@@ -12,6 +15,8 @@ use std::process::Command;
 use std::time::Duration;
 
 use super::binaries::TestBinary;
+use super::containers::Engines;
+use super::containers::realm::Group;
 use super::is_root;
 use super::ordinary_user::Checkout;
 use crate::process;
@@ -21,11 +26,13 @@ pub(crate) const LEFT_BEHIND: i32 = 98;
 /// Exit status of an enclosure that could not be made.
 pub(crate) const NOT_READY: i32 = 99;
 
-/// Runs as pid 1 of the namespace. Arguments: directories to cover, `--`, pairs of staged copy and place, `--`,
-/// the directory to start in, and the command. Nothing in the search for survivors may start a process, or it
-/// would find itself.
+/// Runs as pid 1 of the namespace, or among the engines. Arguments: directories to cover, `--`, pairs of staged copy
+/// and place, `--`, the directory to start in, and the command. Nothing in the search for survivors may start a
+/// process, or it would find itself.
 const SCRIPT: &str = r#"
 umask 022
+before=" "
+for entry in /proc/[0-9]*; do before="$before$entry "; done
 while [ "$1" != -- ]; do
     mount -n -t tmpfs -o mode=755 tmpfs "$1" || exit 99
     shift
@@ -44,7 +51,7 @@ tries=0
 while :; do
     survivors=
     for entry in /proc/[0-9]*; do
-        [ "$entry" = /proc/1 ] && continue
+        case $before in *" $entry "*) continue ;; esac
         { read -r name < "$entry/comm"; } 2>/dev/null || continue
         survivors="$survivors $name(${entry#/proc/})"
     done
@@ -86,6 +93,14 @@ impl Enclosure {
         command
     }
 
+    /// `binary` run as root among `engines`, whose processes it sees and may leave alone.
+    pub(crate) fn command_among(engines: &Engines, binary: &TestBinary) -> Command {
+        let mut command = engines.realm().command(Group::Tests, &binary.directory);
+        command.args(["sh", "-c", SCRIPT, "enclosure", "--", "--"]).arg(&binary.directory);
+        command.args(["setpriv", "--pdeathsig=KILL"]).arg(&binary.executable);
+        command
+    }
+
     /// `binary` run as the ordinary user who owns `checkout`.
     pub(crate) fn command_as(&self, binary: &TestBinary, checkout: &Checkout) -> Command {
         let covers: Vec<&Path> = checkout.covers.iter().map(AsRef::as_ref).collect();
@@ -120,10 +135,7 @@ impl Enclosure {
 
 #[cfg(test)]
 mod tests {
-    use std::fs::OpenOptions;
-    use std::io::Write;
-
-    use super::super::runner::SKIP_LOG;
+    use super::super::runner::note_skip;
     use super::*;
 
     /// Runs `script` enclosed; where that cannot be had, `test` is noted as skipped.
@@ -138,13 +150,6 @@ mod tests {
         let mut command = enclosure.bare(&[], &[], Path::new("/"));
         command.args(["sh", "-c", script]);
         Some(process::run(&mut command, Duration::from_secs(30)).unwrap())
-    }
-
-    fn note_skip(test: &str, reason: &str) {
-        if let Some(path) = std::env::var_os(SKIP_LOG) {
-            let mut log = OpenOptions::new().append(true).create(true).open(path).unwrap();
-            writeln!(log, "{test}: {reason}").unwrap();
-        }
     }
 
     #[test]

@@ -1,15 +1,16 @@
 //! `cargo xtask test`: everything that can run on this machine, and the truth about what could not.
 //!
-//! The steps, in order: set-up, lints, build, tests, doc tests, the other architecture, the release binary doing
+//! The steps, in order: set-up, lints, build, container engines if a test uses them, tests, doc tests, the other architecture, the release binary doing
 //! the README's main job, and, for root, the tests once more as an ordinary user. What cannot run is skipped by
 //! name, with the reason, and counted. Under `CI=true` a skip that an install could have avoided is a failure.
 
 mod binaries;
+pub(crate) mod containers;
 mod enclosure;
 mod libtest;
 mod long;
 pub(crate) mod ordinary_user;
-mod runner;
+pub(crate) mod runner;
 mod scratch;
 pub(crate) mod setup;
 mod tally;
@@ -74,16 +75,22 @@ fn steps(filter: Option<&str>, tally: &mut Tally) -> Result<()> {
     let scratch = Scratch::create()?;
     let enclosure = Enclosure::available();
     let runner = Runner::new(&scratch, filter);
+    let engines = containers::start_for(&binaries.tests, tally)?;
+    let (environment, ordinary_environment) = match &engines {
+        Some(engines) => (engines.environment(), engines.environment_without_engines()),
+        None => Default::default(),
+    };
     progress::heading(match &enclosure {
         Ok(_) => "Tests, as root",
         Err(_) => "Tests",
     });
     for binary in &binaries.tests {
-        let command = match &enclosure {
-            Ok(enclosure) => enclosure.command(binary),
-            Err(_) => runner::in_place(binary),
+        let command = match (&engines, &enclosure) {
+            (Some(engines), _) if containers::are_used_by(binary)? => Enclosure::command_among(engines, binary),
+            (_, Ok(enclosure)) => enclosure.command(binary),
+            (_, Err(_)) => runner::in_place(binary),
         };
-        runner.run(binary, command, "", tally)?;
+        runner.run(binary, command, &environment, "", tally)?;
     }
     doc_tests(filter, tally)?;
 
@@ -98,9 +105,16 @@ fn steps(filter: Option<&str>, tally: &mut Tally) -> Result<()> {
     }
 
     match enclosure {
-        Ok(enclosure) => as_ordinary_user(&enclosure, &runner, &scratch, &binaries, tally)?,
+        Ok(enclosure) => {
+            let user = OrdinaryRun { enclosure, environment: ordinary_environment, binaries: &binaries };
+            as_ordinary_user(&user, &runner, &scratch, tally)?;
+        }
         Err(reason) if is_root() => tally.skip("tests as an ordinary user", &reason, false),
         Err(reason) => tally.skip("tests as root", &reason, false),
+    }
+    if let Some(engines) = engines {
+        progress::heading("Containers");
+        containers::stop(engines, tally)?;
     }
     Ok(())
 }
@@ -206,13 +220,15 @@ fn release(tally: &mut Tally) -> Result<()> {
     Ok(())
 }
 
-fn as_ordinary_user(
-    enclosure: &Enclosure,
-    runner: &Runner<'_>,
-    scratch: &Scratch,
-    binaries: &Binaries,
-    tally: &mut Tally,
-) -> Result<()> {
+/// What an ordinary user's tests are run from.
+struct OrdinaryRun<'a> {
+    enclosure: Enclosure,
+    environment: containers::Environment,
+    binaries: &'a Binaries,
+}
+
+fn as_ordinary_user(run: &OrdinaryRun<'_>, runner: &Runner<'_>, scratch: &Scratch, tally: &mut Tally) -> Result<()> {
+    let OrdinaryRun { enclosure, environment, binaries } = run;
     let user = ordinary_user::User::unused()?;
     progress::heading(&format!("Tests, as an ordinary user (uid {})", user.uid()));
     let line = progress::begin("a checkout of their own");
@@ -224,7 +240,7 @@ fn as_ordinary_user(
             continue;
         }
         let command = enclosure.command_as(binary, &checkout);
-        runner.run(binary, command, " (ordinary user)", tally)?;
+        runner.run(binary, command, environment, " (ordinary user)", tally)?;
     }
     Ok(())
 }

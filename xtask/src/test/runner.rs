@@ -10,6 +10,7 @@ use std::time::Duration;
 use anyhow::{Context, Result};
 
 use super::binaries::TestBinary;
+use super::containers::Environment;
 use super::enclosure::{LEFT_BEHIND, NOT_READY};
 use super::libtest;
 use super::scratch::Scratch;
@@ -44,13 +45,21 @@ impl<'a> Runner<'a> {
             .with_context(|| format!("cannot hand over {}", self.skip_log.display()))
     }
 
-    /// Runs `command`, which starts `binary` in whatever surroundings, and counts the result under the binary's
-    /// name followed by `suffix`.
-    pub(crate) fn run(&self, binary: &TestBinary, mut command: Command, suffix: &str, tally: &mut Tally) -> Result<()> {
+    /// Runs `command`, which starts `binary` in whatever surroundings, with `environment`, and counts the result under
+    /// the binary's name followed by `suffix`.
+    pub(crate) fn run(
+        &self,
+        binary: &TestBinary,
+        mut command: Command,
+        environment: &Environment,
+        suffix: &str,
+        tally: &mut Tally,
+    ) -> Result<()> {
         // Emptied rather than removed, so that it keeps its owner.
         fs::write(&self.skip_log, "").with_context(|| format!("cannot empty {}", self.skip_log.display()))?;
         forget_hotcell_settings(&mut command);
         command.env("CARGO_MANIFEST_DIR", &binary.directory).env(SKIP_LOG, &self.skip_log).args(self.filter);
+        command.envs(environment.iter().map(|(name, value)| (name, value)));
 
         let line = progress::begin(&binary.name);
         let finished = process::run(&mut command, BINARY_LIMIT)?;
@@ -100,5 +109,15 @@ fn trouble(status: ExitStatus, out_of_time: bool) -> Option<String> {
         Some(LEFT_BEHIND) => Some("processes were left behind".to_owned()),
         Some(NOT_READY) => Some("its surroundings could not be made".to_owned()),
         _ => None,
+    }
+}
+
+/// Notes that a test of our own cannot run here.
+#[cfg(test)]
+pub(crate) fn note_skip(test: &str, reason: &str) {
+    use std::io::Write;
+    if let Some(path) = std::env::var_os(SKIP_LOG) {
+        let mut log = fs::OpenOptions::new().append(true).create(true).open(path).unwrap();
+        writeln!(log, "{test}: {reason}").unwrap();
     }
 }

@@ -1,7 +1,7 @@
 //! Getting what the tests need, where this may be done without asking: as root on Debian and its kin.
 
 use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
 
@@ -46,6 +46,9 @@ const NEEDS: &[Need] = &[
     need("util-linux", Sign::Program("setpriv"), "tests as an ordinary user"),
     need("bsdutils", Sign::Program("script"), "tests of terminals"),
     need("strace", Sign::Program("strace"), "tests that count system calls"),
+    need("mmdebstrap", Sign::Program("mmdebstrap"), "making images"),
+    need("squashfs-tools", Sign::Program("mksquashfs"), "images as squashfs"),
+    need("e2fsprogs", Sign::Program("mkfs.ext4"), "images as ext4"),
 ];
 
 /// A row of such a list.
@@ -76,7 +79,12 @@ pub(crate) fn is_debian() -> bool {
 }
 
 fn has_program(name: &str) -> bool {
-    SYSTEM_PROGRAMS.iter().any(|directory| Path::new(directory).join(name).exists())
+    program(name).is_some()
+}
+
+/// Where a program of the system is.
+pub(crate) fn program(name: &str) -> Option<PathBuf> {
+    SYSTEM_PROGRAMS.iter().map(|directory| Path::new(directory).join(name)).find(|path| path.exists())
 }
 
 /// Something that is not there and was not to be had.
