@@ -24,7 +24,7 @@ const PLACEHOLDER: &str = "crates/hotcell-linux/helper/placeholder.rs";
 const LANDLOCK: &str = "crates/hotcell-linux/src/landlock.rs";
 const NATIVE: &str = "crates/hotcell-backends/src/native/mod.rs";
 const LOWER: &str = "crates/hotcell-backends/src/native/lower.rs";
-const SANDBOX: &str = "crates/hotcell-backends/src/native/sandbox.rs";
+const SANDBOX: &str = "crates/hotcell-backends/src/cell/sandbox.rs";
 const FILES: &str = "crates/hotcell-backends/src/cell/files.rs";
 const BENEATH: &str = "crates/hotcell-backends/src/cell/workspace/beneath.rs";
 
