@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 use std::rc::Rc;
 use std::time::{Duration, Instant};
 
-use anyhow::{Result, bail};
+use anyhow::{Context, Result, bail};
 use hotcell::{Engine, Policy, Pool, Sandbox, SandboxOutput, SpawnConfig};
 use tokio::runtime::Runtime;
 
@@ -17,12 +17,13 @@ const POOL: usize = 2;
 pub(super) struct OneShot {
     runtime: Rc<Runtime>,
     engine: Engine,
+    policy: Policy,
     program: PathBuf,
 }
 
 impl OneShot {
-    pub(super) fn new(runtime: &Rc<Runtime>, engine: &Engine, program: &Path) -> Self {
-        Self { runtime: Rc::clone(runtime), engine: engine.clone(), program: program.to_owned() }
+    pub(super) fn new(runtime: &Rc<Runtime>, engine: &Engine, policy: Policy, program: &Path) -> Self {
+        Self { runtime: Rc::clone(runtime), engine: engine.clone(), policy, program: program.to_owned() }
     }
 }
 
@@ -30,7 +31,7 @@ impl Variant for OneShot {
     fn once(&mut self) -> Result<Duration> {
         self.runtime.block_on(async {
             let started = Instant::now();
-            let output = self.engine.run(SpawnConfig::new(&self.program)).await?;
+            let output = self.engine.run_with(&self.policy, SpawnConfig::new(&self.program)).await?;
             let took = started.elapsed();
             check(&output)?;
             Ok(took)
@@ -41,22 +42,34 @@ impl Variant for OneShot {
 /// Runs `program` in the same box each time.
 pub(super) struct Kept {
     runtime: Rc<Runtime>,
-    sandbox: Box<dyn Sandbox>,
+    /// There until the end.
+    sandbox: Option<Box<dyn Sandbox>>,
     program: PathBuf,
 }
 
 impl Kept {
-    pub(super) fn new(runtime: &Rc<Runtime>, engine: &Engine, program: &Path) -> Result<Self> {
-        let sandbox = runtime.block_on(engine.create(&Policy::default()))?;
+    pub(super) fn new(runtime: &Rc<Runtime>, engine: &Engine, policy: &Policy, program: &Path) -> Result<Self> {
+        let sandbox = Some(runtime.block_on(engine.create(policy))?);
         Ok(Self { runtime: Rc::clone(runtime), sandbox, program: program.to_owned() })
+    }
+}
+
+impl Drop for Kept {
+    fn drop(&mut self) {
+        if let Some(sandbox) = self.sandbox.take()
+            && let Err(error) = self.runtime.block_on(sandbox.destroy())
+        {
+            eprintln!("xtask: a box does not end: {error}");
+        }
     }
 }
 
 impl Variant for Kept {
     fn once(&mut self) -> Result<Duration> {
         self.runtime.block_on(async {
+            let sandbox = self.sandbox.as_deref().context("the box has ended")?;
             let started = Instant::now();
-            let output = run_in(&*self.sandbox, &self.program).await?;
+            let output = run_in(sandbox, &self.program).await?;
             let took = started.elapsed();
             check(&output)?;
             Ok(took)

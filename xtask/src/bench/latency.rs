@@ -5,15 +5,20 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
 
-use super::Measured;
 use super::samples::Samples;
+use super::{Measured, in_words};
 
-/// Runs that are not counted: caches fill, pools and lazy parts of the kernel settle.
-const WARM_UP: usize = 20;
-
-/// Between two runs, so that what one leaves for later (the kernel frees namespaces in the background, a spawner
-/// prepares its next box) is not on the next one's account.
-const PAUSE: Duration = Duration::from_millis(4);
+/// How often, and with how much time between.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Pace {
+    /// Runs that are counted.
+    pub(super) rounds: usize,
+    /// Runs that are not counted: caches fill, pools and lazy parts of the kernel settle.
+    pub(super) warm_up: usize,
+    /// Between two runs, so that what one leaves for later (the kernel frees namespaces in the background, a spawner
+    /// prepares its next box) is not on the next one's account.
+    pub(super) pause: Duration,
+}
 
 /// One way to run a command.
 pub(super) trait Variant {
@@ -37,13 +42,14 @@ pub(super) struct Row {
 }
 
 /// Measures all candidates. A comparison that does not work here is left out by name; Hotcell itself has to work.
-pub(super) fn measure(mut candidates: Vec<Candidate>, rounds: usize, ours: &[&str]) -> Result<Vec<Row>> {
+pub(super) fn measure(mut candidates: Vec<Candidate>, pace: Pace, ours: &[&str]) -> Result<Vec<Row>> {
+    let Pace { rounds, pause, .. } = pace;
     for candidate in &mut candidates {
-        let Err(error) = warm_up(&mut candidate.variant) else { continue };
+        let Err(error) = warm_up(&mut candidate.variant, pace.warm_up) else { continue };
         if ours.contains(&candidate.name) {
             return Err(error.context(format!("`{}` does not work", candidate.name)));
         }
-        candidate.variant = Err(format!("{error:#}"));
+        candidate.variant = Err(in_words(&error));
     }
     let mut times: Vec<Vec<Duration>> = candidates.iter().map(|_| Vec::with_capacity(rounds)).collect();
     for round in 0..rounds {
@@ -55,7 +61,7 @@ pub(super) fn measure(mut candidates: Vec<Candidate>, rounds: usize, ours: &[&st
             if let Some(times) = times.get_mut(index) {
                 times.push(time);
             }
-            thread::sleep(PAUSE);
+            thread::sleep(pause);
         }
     }
     let row = |(candidate, times): (Candidate, Vec<Duration>)| Row {
@@ -68,9 +74,9 @@ pub(super) fn measure(mut candidates: Vec<Candidate>, rounds: usize, ours: &[&st
     Ok(candidates.into_iter().zip(times).map(row).collect())
 }
 
-fn warm_up(variant: &mut Measured<Box<dyn Variant>>) -> Result<()> {
+fn warm_up(variant: &mut Measured<Box<dyn Variant>>, times: usize) -> Result<()> {
     match variant {
-        Ok(variant) => (0..WARM_UP).try_for_each(|_| variant.once().map(|_| ())),
+        Ok(variant) => (0..times).try_for_each(|_| variant.once().map(|_| ())),
         Err(reason) => bail!("{reason}"),
     }
 }
@@ -78,6 +84,8 @@ fn warm_up(variant: &mut Measured<Box<dyn Variant>>) -> Result<()> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    const PACE: Pace = Pace { rounds: 3, warm_up: 1, pause: Duration::ZERO };
 
     struct Always(Option<Duration>);
 
@@ -95,13 +103,13 @@ mod tests {
     fn what_does_not_work_is_left_out_by_name() {
         let time = Duration::from_millis(2);
         let candidates = vec![candidate("works", Some(time)), candidate("broken", None)];
-        let rows = measure(candidates, 3, &["works"]).unwrap();
+        let rows = measure(candidates, PACE, &["works"]).unwrap();
         assert_eq!(rows[0].samples.as_ref().map(|samples| (samples.count(), samples.median())), Ok((3, time)));
         assert!(rows[1].samples.as_ref().unwrap_err().contains("never works"));
     }
 
     #[test]
     fn our_own_has_to_work() {
-        assert!(measure(vec![candidate("ours", None)], 3, &["ours"]).is_err());
+        assert!(measure(vec![candidate("ours", None)], PACE, &["ours"]).is_err());
     }
 }

@@ -2,10 +2,11 @@
 //!
 //! The command builds the release `hotcell` and the release xtask, and lets the latter measure: what is compared is
 //! what users get. The results go to the terminal and to `docs/bench`. A number that misses its target is said, and is
-//! no failure: this measures, it does not judge.
+//! no failure: this measures, it does not judge. `bench containers` does the same for containers.
 
 mod anatomy;
 mod boxes;
+mod containers;
 mod flood;
 mod floor;
 mod latency;
@@ -20,7 +21,7 @@ mod throughput;
 mod variants;
 mod workload;
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
 
@@ -34,27 +35,49 @@ use crate::{Verdict, process, progress};
 
 use anatomy::Anatomy;
 use machine::Machine;
-use options::Options;
+use options::{Options, Usual};
 use report::Results;
 
 /// What was measured, or why it was not.
 type Measured<T> = std::result::Result<T, String>;
+
+/// Why something was not measured. Only the first line of what a program said has a place in a table.
+fn in_words(error: &anyhow::Error) -> String {
+    format!("{error:#}").lines().next().unwrap_or_default().to_owned()
+}
 
 const GIBIBYTE: u64 = 1 << 30;
 
 /// Threads of the runtime that serves many commands at once.
 const WORKERS: usize = 2;
 
+/// Rounds of the ordinary benchmark.
+const USUAL: Usual = Usual { full: 1000, quick: 30 };
+
 pub(crate) fn run(arguments: &[String]) -> Verdict {
-    let options = Options::parse(arguments)?;
+    if let Some((first, rest)) = arguments.split_first()
+        && first == "containers"
+    {
+        return containers::run(rest);
+    }
+    let options = Options::parse(arguments, USUAL)?;
     match &options.command {
         Some(command) => measure(&options, command).map(|()| true),
         None => build_and_measure(arguments),
     }
 }
 
-/// Builds what is measured and what measures, each by itself: built together, one could get features of the other.
 fn build_and_measure(arguments: &[String]) -> Verdict {
+    let Some(built) = build()? else { return Ok(false) };
+    let mut command = Command::new(built.join("xtask"));
+    command.arg("bench").arg(options::MEASURE).arg(built.join("hotcell")).args(arguments);
+    forget_hotcell_settings(&mut command);
+    Ok(command.status().context("cannot start the release build of xtask")?.success())
+}
+
+/// Builds what is measured and what measures, each by itself: built together, one could get features of the other.
+/// Where they are, or nothing if one of them does not build.
+fn build() -> Result<Option<PathBuf>> {
     progress::heading("Build");
     for package in ["hotcell-cli", "xtask"] {
         let line = progress::begin(&format!("{package}, release"));
@@ -63,15 +86,11 @@ fn build_and_measure(arguments: &[String]) -> Verdict {
         let finished = process::run(&mut command, BUILD_LIMIT)?;
         if !finished.success() {
             line.end_failed("FAILED", &finished.output);
-            return Ok(false);
+            return Ok(None);
         }
         line.end("ok");
     }
-    let built = target_directory()?.join("release");
-    let mut command = Command::new(built.join("xtask"));
-    command.arg("bench").arg(options::MEASURE).arg(built.join("hotcell")).args(arguments);
-    forget_hotcell_settings(&mut command);
-    Ok(command.status().context("cannot start the release build of xtask")?.success())
+    Ok(Some(target_directory()?.join("release")))
 }
 
 fn measure(options: &Options, command: &Path) -> Result<()> {

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use anyhow::{Context, Result, bail};
 
-pub(super) const USAGE: &str = "usage: cargo xtask bench [--quick] [--rounds N] [--out DIR]";
+pub(super) const USAGE: &str = "usage: cargo xtask bench [containers] [--quick] [--rounds N] [--out DIR]";
 
 /// How much is measured, and where the result goes.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -20,8 +20,16 @@ pub(super) struct Options {
     pub(super) command: Option<PathBuf>,
 }
 
+/// How many rounds there are if nobody says how many.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Usual {
+    pub(super) full: usize,
+    pub(super) quick: usize,
+}
+
 impl Options {
-    pub(super) fn parse(arguments: &[String]) -> Result<Self> {
+    /// Reads the arguments; `usual` are the rounds that nobody asked for.
+    pub(super) fn parse(arguments: &[String], usual: Usual) -> Result<Self> {
         let (mut rounds, mut quick, mut out, mut command) = (None, false, None, None);
         let mut words = arguments.iter();
         while let Some(word) = words.next() {
@@ -44,7 +52,7 @@ impl Options {
                 _ => command = Some(PathBuf::from(value)),
             }
         }
-        let usual = if quick { 30 } else { 1000 };
+        let usual = if quick { usual.quick } else { usual.full };
         Ok(Self { rounds: rounds.unwrap_or(usual), quick, out, command })
     }
 
@@ -69,7 +77,8 @@ mod tests {
     use super::*;
 
     fn parse(words: &[&str]) -> Result<Options> {
-        Options::parse(&words.iter().map(|word| (*word).to_owned()).collect::<Vec<_>>())
+        let usual = Usual { full: 1000, quick: 30 };
+        Options::parse(&words.iter().map(|word| (*word).to_owned()).collect::<Vec<_>>(), usual)
     }
 
     #[test]

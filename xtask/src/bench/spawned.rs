@@ -57,6 +57,11 @@ impl Spawned {
         Self(command)
     }
 
+    /// Any other command.
+    pub(super) fn command(command: Command) -> Self {
+        Self(command)
+    }
+
     /// Runs it to its end.
     pub(super) fn run(&mut self) -> Result<()> {
         let output = self.0.stdin(Stdio::null()).output();

@@ -18,11 +18,12 @@ pub(super) struct Target {
     pub(super) value: Measured<f64>,
     pub(super) bar: f64,
     pub(super) aim: f64,
-    better: Better,
+    pub(super) better: Better,
 }
 
+/// Which way a number improves.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Better {
+pub(super) enum Better {
     Lower,
     Higher,
 }
@@ -118,15 +119,17 @@ pub(super) fn targets(results: &Results) -> Vec<Target> {
 }
 
 /// One row's median over another's.
-fn ratio(rows: &[Row], ours: &str, theirs: &str) -> Measured<f64> {
-    let median = |name: &str| -> Measured<f64> {
-        let row = rows.iter().find(|row| row.name == name).ok_or_else(|| format!("there is no `{name}`"))?;
-        match &row.samples {
-            Ok(samples) => Ok(samples.median().as_secs_f64()),
-            Err(reason) => Err(reason.clone()),
-        }
-    };
-    Ok(median(ours)? / median(theirs)?)
+pub(super) fn ratio(rows: &[Row], ours: &str, theirs: &str) -> Measured<f64> {
+    Ok(median(rows, ours)? / median(rows, theirs)?)
+}
+
+/// A row's median, in seconds.
+pub(super) fn median(rows: &[Row], name: &str) -> Measured<f64> {
+    let row = rows.iter().find(|row| row.name == name).ok_or_else(|| format!("there is no `{name}`"))?;
+    match &row.samples {
+        Ok(samples) => Ok(samples.median().as_secs_f64()),
+        Err(reason) => Err(reason.clone()),
+    }
 }
 
 #[cfg(test)]

@@ -2,16 +2,17 @@
 
 use std::path::Path;
 use std::rc::Rc;
+use std::time::Duration;
 
 use anyhow::Result;
-use hotcell::{Engine, EngineOptions};
+use hotcell::{Engine, EngineOptions, Policy};
 use tokio::runtime::Runtime;
 
 use super::Measured;
 use super::anatomy::Anatomy;
 use super::boxes::{Kept, OneShot, Pooled};
 use super::floor::Floor;
-use super::latency::{self, Candidate, Row, Variant};
+use super::latency::{self, Candidate, Pace, Row, Variant};
 use super::spawned::Spawned;
 
 pub(super) const PLAIN: &str = "plain";
@@ -42,7 +43,8 @@ pub(super) fn measure(ingredients: &Ingredients<'_>, rounds: usize) -> Result<Ve
     let runtime = Rc::new(tokio::runtime::Builder::new_current_thread().enable_all().build()?);
     let engine = runtime.block_on(Engine::new())?;
     let cold = runtime.block_on(Engine::with_options(EngineOptions::default().warm(0)))?;
-    let rows = latency::measure(candidates(ingredients, &runtime, &engine, &cold)?, rounds, OURS);
+    let pace = Pace { rounds, warm_up: 20, pause: Duration::from_millis(4) };
+    let rows = latency::measure(candidates(ingredients, &runtime, &engine, &cold)?, pace, OURS);
     runtime.block_on(cold.close());
     runtime.block_on(engine.close());
     rows
@@ -63,14 +65,22 @@ fn candidates(
         ours(PLAIN, "plain spawn, no box", Box::new(Spawned::plain(program))),
         Candidate { name: FLOOR, about: "bare clone, a box's namespaces and mounts, exec", variant: boxed(floor) },
         Candidate { name: BWRAP, about: "bubblewrap with an equal policy", variant: boxed(bubblewrap) },
-        ours(ONE_SHOT, "library: a box per command", Box::new(OneShot::new(runtime, engine, program))),
-        ours(ONE_SHOT_COLD, "the same, nothing made ahead", Box::new(OneShot::new(runtime, cold, program))),
-        ours(KEPT, "library: exec in a kept box", Box::new(Kept::new(runtime, engine, program)?)),
+        ours(
+            ONE_SHOT,
+            "library: a box per command",
+            Box::new(OneShot::new(runtime, engine, Policy::default(), program)),
+        ),
+        ours(
+            ONE_SHOT_COLD,
+            "the same, nothing made ahead",
+            Box::new(OneShot::new(runtime, cold, Policy::default(), program)),
+        ),
+        ours(KEPT, "library: exec in a kept box", Box::new(Kept::new(runtime, engine, &Policy::default(), program)?)),
         ours(POOLED, "library: a box from a pool", Box::new(Pooled::new(runtime, engine, program)?)),
         ours(CLI, "`hotcell run -- true`", Box::new(Spawned::hotcell(command, scratch, program))),
     ])
 }
 
-fn boxed<V: Variant + 'static>(variant: Measured<V>) -> Measured<Box<dyn Variant>> {
+pub(super) fn boxed<V: Variant + 'static>(variant: Measured<V>) -> Measured<Box<dyn Variant>> {
     variant.map(|variant| Box::new(variant) as Box<dyn Variant>)
 }

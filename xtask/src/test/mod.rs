@@ -85,10 +85,19 @@ fn steps(filter: Option<&str>, tally: &mut Tally) -> Result<()> {
         Err(_) => "Tests",
     });
     for binary in &binaries.tests {
-        let command = match (&engines, &enclosure) {
-            (Some(engines), _) if containers::are_used_by(binary)? => Enclosure::command_among(engines, binary),
-            (_, Ok(enclosure)) => enclosure.command(binary),
-            (_, Err(_)) => runner::in_place(binary),
+        if let Some(engines) = &engines
+            && containers::are_used_by(binary)?
+        {
+            let failures = tally.failures();
+            runner.run(binary, Enclosure::command_among(engines, binary), &environment, "", tally)?;
+            if tally.failures() != failures {
+                println!("{}", engines.log_tails());
+            }
+            continue;
+        }
+        let command = match &enclosure {
+            Ok(enclosure) => enclosure.command(binary),
+            Err(_) => runner::in_place(binary),
         };
         runner.run(binary, command, &environment, "", tally)?;
     }

@@ -61,7 +61,7 @@ pub(super) fn text(results: &Results) -> Result<String> {
     Ok(text)
 }
 
-fn row(row: &Row) -> (String, Value) {
+pub(in crate::bench) fn row(row: &Row) -> (String, Value) {
     let value = measured(&row.samples, |samples| {
         let mut object = Map::new();
         object.insert("n".to_owned(), json!(samples.count()));
@@ -78,7 +78,7 @@ fn rate(rate: &Rate) -> Value {
     json!({ "runs": rate.runs, "nanoseconds": nanoseconds(rate.time), "runs_per_second": rate.per_second() })
 }
 
-fn target(target: &Target) -> Value {
+pub(in crate::bench) fn target(target: &Target) -> Value {
     json!({
         "what": target.what,
         "unit": target.unit,

@@ -4,6 +4,7 @@ use std::fmt::Write as _;
 
 use super::table::milliseconds;
 use super::{Results, remarks};
+use crate::bench::latency::Row;
 use crate::bench::targets::{Verdict, targets};
 
 /// How the numbers come about; what does not depend on the run.
@@ -41,8 +42,7 @@ pub(super) fn text(results: &Results) -> String {
         "# What a box costs\n\
          <!-- Written by `cargo xtask bench`; do not edit. -->\n\n\
          Linux {} on {}, {}, {} CPUs{}; as {}; {}; {}. A box of the default policy with {} mounts.\n\n\
-         ![Time to run one command](latest.svg)\n\n\
-         | variant | n | p50 | p95 | p99 | |\n|---|--:|--:|--:|--:|---|\n",
+         ![Time to run one command](latest.svg)\n\n",
         cell(&machine.kernel),
         machine.architecture,
         cell(&machine.cpu),
@@ -53,16 +53,7 @@ pub(super) fn text(results: &Results) -> String {
         cell(&machine.bubblewrap),
         results.mounts
     );
-    for row in &results.latency {
-        // Writing to a string cannot fail.
-        let _ = match &row.samples {
-            Ok(samples) => {
-                let [p50, p95, p99] = [50.0, 95.0, 99.0].map(|percent| milliseconds(samples.percentile(percent)));
-                writeln!(text, "| {} | {} | {p50} | {p95} | {p99} | {} |", row.name, samples.count(), cell(row.about))
-            }
-            Err(reason) => writeln!(text, "| {} | | | | | skipped: {} |", row.name, cell(reason)),
-        };
-    }
+    text.push_str(&latencies(&results.latency));
     text.push_str("\n## Targets\n| | measured | bar | aim | |\n|---|--:|--:|--:|---|\n");
     for target in targets(results) {
         let verdict = match target.verdict() {
@@ -88,8 +79,24 @@ pub(super) fn text(results: &Results) -> String {
     text
 }
 
+/// The table of what was timed.
+pub(in crate::bench) fn latencies(rows: &[Row]) -> String {
+    let mut text = "| variant | n | p50 | p95 | p99 | |\n|---|--:|--:|--:|--:|---|\n".to_owned();
+    for row in rows {
+        // Writing to a string cannot fail.
+        let _ = match &row.samples {
+            Ok(samples) => {
+                let [p50, p95, p99] = [50.0, 95.0, 99.0].map(|percent| milliseconds(samples.percentile(percent)));
+                writeln!(text, "| {} | {} | {p50} | {p95} | {p99} | {} |", row.name, samples.count(), cell(row.about))
+            }
+            Err(reason) => writeln!(text, "| {} | | | | | skipped: {} |", row.name, cell(reason)),
+        };
+    }
+    text
+}
+
 /// Text that cannot end a cell or a line.
-fn cell(text: &str) -> String {
+pub(in crate::bench) fn cell(text: &str) -> String {
     text.replace('|', "\\|").replace('\n', " ")
 }
 

@@ -1,7 +1,7 @@
 //! What was measured, for people, for programs and as a picture.
 
-mod json;
-mod markdown;
+pub(super) mod json;
+pub(super) mod markdown;
 mod svg;
 pub(super) mod table;
 
@@ -36,7 +36,7 @@ pub(super) struct Results {
 }
 
 /// A machine with less to do than this does not disturb the numbers.
-const QUIET: f64 = 0.05;
+pub(super) const QUIET: f64 = 0.05;
 
 /// Writes `latest.json`, `latest.svg` and `README.md`.
 pub(super) fn write(results: &Results, directory: &Path) -> Result<()> {

@@ -4,22 +4,12 @@ use std::fmt::Write as _;
 use std::time::Duration;
 
 use super::{Results, remarks};
+use crate::bench::latency::Row;
 use crate::bench::targets::targets;
 
 /// Everything, as a person reads it.
 pub(in crate::bench) fn text(results: &Results) -> String {
-    let mut text = format!("{:<15} {:>6} {:>10} {:>10} {:>10}  what\n", "", "n", "p50", "p95", "p99");
-    for row in &results.latency {
-        let line = match &row.samples {
-            Ok(samples) => {
-                let [p50, p95, p99] = [50.0, 95.0, 99.0].map(|percent| milliseconds(samples.percentile(percent)));
-                format!("{:<15} {:>6} {p50:>10} {p95:>10} {p99:>10}  {}", row.name, samples.count(), row.about)
-            }
-            Err(reason) => format!("{:<15} skipped: {reason}", row.name),
-        };
-        text.push_str(&line);
-        text.push('\n');
-    }
+    let mut text = latencies(&results.latency);
     text.push('\n');
     for remark in remarks(results) {
         text.push_str(&remark);
@@ -39,6 +29,23 @@ pub(in crate::bench) fn text(results: &Results) -> String {
             wanted(target.aim),
             target.verdict()
         );
+    }
+    text
+}
+
+/// What was timed.
+pub(in crate::bench) fn latencies(rows: &[Row]) -> String {
+    let mut text = format!("{:<15} {:>6} {:>10} {:>10} {:>10}  what\n", "", "n", "p50", "p95", "p99");
+    for row in rows {
+        let line = match &row.samples {
+            Ok(samples) => {
+                let [p50, p95, p99] = [50.0, 95.0, 99.0].map(|percent| milliseconds(samples.percentile(percent)));
+                format!("{:<15} {:>6} {p50:>10} {p95:>10} {p99:>10}  {}", row.name, samples.count(), row.about)
+            }
+            Err(reason) => format!("{:<15} skipped: {reason}", row.name),
+        };
+        text.push_str(&line);
+        text.push('\n');
     }
     text
 }

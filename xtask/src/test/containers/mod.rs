@@ -130,7 +130,7 @@ impl Engines {
     /// What tells root's tests where everything is.
     pub(crate) fn environment(&self) -> Environment {
         let mut variables = self.environment_without_engines();
-        variables.push((DOCKER, self.docker.host().into()));
+        variables.push((DOCKER, self.docker_host().into()));
         variables.push((PODMAN, self.podman.host().into()));
         variables
     }
@@ -143,6 +143,11 @@ impl Engines {
             paths.into_iter().filter_map(|(name, path)| Some((name, path.clone()?.into_os_string()))).collect();
         variables.push((IMAGE_TAR, self.image.clone().into_os_string()));
         variables
+    }
+
+    /// Where Docker listens, as a client names it.
+    pub(crate) fn docker_host(&self) -> String {
+        self.docker.host()
     }
 
     pub(crate) fn realm(&self) -> &Realm {
