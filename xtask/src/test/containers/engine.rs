@@ -27,11 +27,10 @@ pub(super) struct Engine {
 impl Engine {
     /// Docker, with `runsc` as a second runtime if there is one.
     pub(super) fn docker(realm: &Realm, image: &Path, runsc: Option<&Path>) -> Result<Self> {
-        let place = realm.directory().join("docker");
-        fs::create_dir(&place)?;
+        let place = realm.memory().join("docker");
         // gVisor has no network stack of its own on every kernel, and no test needs one.
         let runtimes = runsc.map(|path| json!({ "runsc": { "path": path, "runtimeArgs": ["--network=none"] } }));
-        let configuration = place.join("daemon.json");
+        let configuration = realm.directory().join("docker.json");
         fs::write(&configuration, json!({ "runtimes": runtimes.unwrap_or_else(|| json!({})) }).to_string())?;
         let mut words = vec!["dockerd".to_owned(), "--host=fd://".to_owned()];
         for (flag, path) in [
@@ -46,8 +45,7 @@ impl Engine {
     }
 
     pub(super) fn podman(realm: &Realm, image: &Path) -> Result<Self> {
-        let place = realm.directory().join("podman");
-        fs::create_dir(&place)?;
+        let place = realm.memory().join("podman");
         let runtime = setup::program("runc").context("runc is not installed")?;
         let mut words = vec!["podman".to_owned()];
         for (flag, path) in [("root", place.join("root")), ("runroot", place.join("run")), ("runtime", runtime)] {

@@ -3,13 +3,14 @@
 read -r pid _ < /proc/self/stat
 mount -n -t proc proc /proc || exit 99
 
-# What engines write outside of the directories that they are given is theirs alone, and goes away with them.
-mkdir "$directory/over" && mount -n -t tmpfs tmpfs "$directory/over" || exit 99
+# What engines write is in memory: it is quick, and it goes away with them.
+mkdir "$directory/memory" && mount -n -t tmpfs -o mode=755 tmpfs "$directory/memory" || exit 99
+# So is what they write outside of the directories that they are given.
 number=0
 for place in /run /var/lib /var/cache /etc/cni; do
     [ -d "$place" ] || continue
     number=$((number + 1))
-    upper=$directory/over/$number
+    upper=$directory/memory/over-$number
     mkdir "$upper" "$upper-work" || exit 99
     mount -n -t overlay -o "lowerdir=$place,upperdir=$upper,workdir=$upper-work" overlay "$place" || exit 99
 done

@@ -20,7 +20,8 @@ const LOOK_EVERY: Duration = Duration::from_millis(50);
 const OWN_CGROUPS: &[&str] = &["", "daemons", "tests", "docker", "libpod_parent", "libpod_parent/conmon"];
 
 /// Mounts that engines make for themselves, beneath the realm's directory or as they are.
-const OWN_MOUNTS: &[&str] = &["over", "docker/data", "podman/root/overlay", "/run/netns", "/run/docker/netns/default"];
+const OWN_MOUNTS: &[&str] =
+    &["memory", "memory/docker/data", "memory/podman/root/overlay", "/run/netns", "/run/docker/netns/default"];
 
 /// Everything in an engine that stays until somebody removes it, one line each.
 #[derive(Debug, Default, Clone, PartialEq, Eq)]
@@ -156,11 +157,11 @@ mod tests {
 
     #[test]
     fn mounts_of_containers_are_left_and_those_of_engines_are_not() {
-        let text = "1 0 8:1 / / rw - ext4 a rw\n2 1 8:1 /e/docker/data /e/docker/data rw - ext4 a rw\n\
-                    3 1 0:4 / /e/docker/data/overlay2/x/merged rw - overlay overlay rw\n\
+        let text = "1 0 8:1 / / rw - ext4 a rw\n2 1 8:1 /e/memory/docker/data /e/memory/docker/data rw - ext4 a rw\n\
+                    3 1 0:4 / /e/memory/docker/data/overlay2/x/merged rw - overlay overlay rw\n\
                     4 1 0:4 / /run/netns rw - tmpfs tmpfs rw\n5 1 0:4 net:[1] /run/netns/cni-1 rw - nsfs nsfs rw\n";
         let found: Vec<String> = foreign_mounts(text, Path::new("/e")).into_iter().collect();
-        assert_eq!(found, ["/e/docker/data/overlay2/x/merged", "/run/netns/cni-1"]);
+        assert_eq!(found, ["/e/memory/docker/data/overlay2/x/merged", "/run/netns/cni-1"]);
     }
 
     #[test]

@@ -140,6 +140,11 @@ impl Realm {
         &self.directory
     }
 
+    /// A directory in memory, which is there in the realm only.
+    pub(super) fn memory(&self) -> PathBuf {
+        self.directory.join("memory")
+    }
+
     /// What the realm's cgroups are called on the host.
     pub(super) fn name(&self) -> &str {
         &self.name
