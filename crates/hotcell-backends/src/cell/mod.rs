@@ -46,6 +46,8 @@ pub(crate) struct Parts {
     pub(crate) file_tool: Option<PathBuf>,
     /// Variables that the root file system brings along; the policy's win over them.
     pub(crate) environment: BTreeMap<String, String>,
+    /// What has to be there as long as the box.
+    pub(crate) kept: Option<Box<dyn Send + Sync>>,
 }
 
 /// A name for the next box of this process.

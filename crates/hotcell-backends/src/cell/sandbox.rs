@@ -102,11 +102,12 @@ pub(crate) struct CellSandbox {
     resources: Vec<(u32, u64, u64)>,
     environment: BTreeMap<String, String>,
     listener: Option<JoinHandle<()>>,
+    _kept: Option<Box<dyn Send + Sync>>,
 }
 
 impl CellSandbox {
     pub(crate) fn new(parts: Parts) -> Self {
-        let Parts { id, mut cell, plan, overlays, resources, file_tool, environment } = parts;
+        let Parts { id, mut cell, plan, overlays, resources, file_tool, environment, kept } = parts;
         let refused = Arc::new(Refused::default());
         let listener = cell.take_listener().and_then(|listener| listen(listener, Arc::clone(&refused)));
         let running = Arc::new(AtomicUsize::new(0));
@@ -133,6 +134,7 @@ impl CellSandbox {
                 is_fresh: AtomicBool::new(true),
             }),
             listener,
+            _kept: kept,
         }
     }
 

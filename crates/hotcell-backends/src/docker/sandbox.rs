@@ -101,7 +101,7 @@ async fn make(shared: &Shared, plan: Plan) -> Result<DockerSandbox, CreateError>
     let overlays = overlays
         .trees(cell.uppers())
         .map_err(|error| failed("keeping the changes of an overlay", &error.to_string()))?;
-    let parts = Parts { id, cell, plan, overlays, resources, file_tool, environment };
+    let parts = Parts { id, cell, plan, overlays, resources, file_tool, environment, kept: None };
     Ok(DockerSandbox { inner: Box::new(CellSandbox::new(parts)), container })
 }
 

@@ -162,8 +162,16 @@ impl SandboxBackend for NativeBackend {
                     let overlays = lower::overlay_trees(lowered.overlays, &cell, &self.machine)?;
                     let resources = limits::resources(&plan.policy.limits, &self.machine);
                     let id = cell::next_id("native")?;
-                    let parts =
-                        Parts { id, cell, plan, overlays, resources, file_tool: None, environment: BTreeMap::new() };
+                    let parts = Parts {
+                        id,
+                        cell,
+                        plan,
+                        overlays,
+                        resources,
+                        file_tool: None,
+                        environment: BTreeMap::new(),
+                        kept: None,
+                    };
                     return Ok(Box::new(CellSandbox::new(parts)));
                 }
                 Err(hotcell_linux::CreateError::Step { tree: Some(tree), source, .. })

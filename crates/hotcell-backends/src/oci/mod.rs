@@ -10,12 +10,13 @@
 //! init in them, which confines itself once more and serves commands as it does in a native box.
 
 mod bundle;
+mod image;
 mod lower;
 mod probe;
 mod runtime;
 pub mod version;
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -31,6 +32,7 @@ use hotcell_linux::{CellSpec, NotMade, Owner, Spawner, SpawnerOptions};
 
 pub use runtime::{Flavour, NoRuntime, Runtime};
 
+use self::image::Root;
 use crate::cell::{self, CellSandbox, Parts};
 use crate::native::limits;
 use crate::native::lower::{explain, overlay_trees, stage_namespaces};
@@ -128,10 +130,12 @@ impl SandboxBackend for OciBackend {
 
     async fn create(&self, plan: &Plan) -> Result<Box<dyn Sandbox>, CreateError> {
         let id = cell::next_id(self.kind.as_str())?;
+        let root = Root::of(&plan.policy.container).await?;
+        let image = root.as_ref().map(Root::path);
         // As for native boxes: some file systems know no id-mapped mounts.
         let mut not_mapped: BTreeSet<PathBuf> = BTreeSet::new();
         loop {
-            let container = lower::lower(plan, &self.machine, &self.runtime, id.as_str(), None, &not_mapped)?;
+            let container = lower::lower(plan, &self.machine, &self.runtime, id.as_str(), image, &not_mapped)?;
             let staged = match self.spawner.stage(&container.lowered.spec).await {
                 Ok(staged) => staged,
                 Err(hotcell_linux::CreateError::Step { tree: Some(tree), source, .. })
@@ -152,7 +156,17 @@ impl SandboxBackend for OciBackend {
             let resources = self.resources(&plan.policy.limits);
             // No descriptor comes out of gVisor's kernel.
             let file_tool = (!self.runtime.flavour.shares_kernel()).then(|| PathBuf::from(bundle::INIT));
-            let parts = Parts { id, cell, plan, overlays, resources, file_tool, environment: BTreeMap::new() };
+            let environment = root.as_ref().map(|root| root.environment.clone()).unwrap_or_default();
+            let parts = Parts {
+                id,
+                cell,
+                plan,
+                overlays,
+                resources,
+                file_tool,
+                environment,
+                kept: root.map(|root| Box::new(root) as _),
+            };
             return Ok(Box::new(CellSandbox::new(parts)));
         }
     }
