@@ -3,7 +3,6 @@
 //! The native backend's helper does that for its boxes, and takes the names away even if this process is killed. A box of it in
 //! which nothing runs does the same for a container.
 
-use std::os::fd::OwnedFd;
 use std::sync::Arc;
 
 use hotcell_core::backend::CreateError;
@@ -35,12 +34,12 @@ impl Holders {
         spec
     }
 
-    /// Runs steps that work on a container's mounts.
-    pub(super) async fn work_on(&self, spec: &CellSpec) -> Result<Vec<OwnedFd>, hotcell_linux::CreateError> {
+    /// Runs steps that work on a container's mounts, and keeps what they made on the host until the cell is dropped.
+    pub(super) async fn work_on(&self, spec: &CellSpec) -> Result<Cell, hotcell_linux::CreateError> {
         let spawner = self.spawner.get_or_try_init(start).await;
         let spawner =
             spawner.map_err(|reason| hotcell_linux::CreateError::Conversation(std::io::Error::other(reason)))?;
-        spawner.work_on(spec).await
+        spawner.create(spec).await
     }
 
     /// Holds the names of `spec` until the cell is dropped.

@@ -1,16 +1,17 @@
-//! Overlays: mounted from outside, by root, into the mounts of a container that has started and in which nothing runs yet.
+//! The trees of a policy, mounted from outside, by root, into a container that has started and in which nothing runs yet.
 //!
-//! Engines have no overlays of their own. What the helper mounts there is the container's and ends with it: nothing is left on the
-//! host, whatever becomes of this process.
+//! Engines show trees as they are: with the owners that they have on the host, and without overlays. What our helper mounts
+//! is what it mounts for a native box: owners mapped to the box's user, overlays, covers, protected paths. It is the container's and
+//! ends with it: nothing is left on the host, whatever becomes of this process.
 
 use std::collections::BTreeSet;
 use std::fs::{self, File, Metadata};
-use std::os::fd::OwnedFd;
 use std::path::PathBuf;
 use std::sync::Arc;
 
 use hotcell_core::backend::CreateError;
-use hotcell_core::policy::{Access, Policy};
+use hotcell_core::policy::Policy;
+use hotcell_linux::Cell;
 use hotcell_linux::cgroup::Layout;
 
 use super::holder::Holders;
@@ -43,14 +44,17 @@ impl Mounts {
         }
     }
 
-    /// Mounts the overlays of the policy for the container's user.
-    pub(super) async fn add(&self, policy: &Policy, uid: u32, holders: &Holders) -> Result<Overlays, CreateError> {
+    /// Mounts the trees of the policy for the container's user.
+    pub(super) async fn add(&self, policy: &Policy, uid: u32, holders: &Holders) -> Result<Trees, CreateError> {
         let machine = machine();
         let mut not_mapped = BTreeSet::new();
         loop {
             let lowered = lower_inside(policy, &machine, &not_mapped, uid, (&self.path, &self.seen))?;
             match holders.work_on(&lowered.spec).await {
-                Ok(uppers) => return Ok(Overlays { lowered: lowered.overlays, uppers }),
+                Ok(helper) => {
+                    let shows_sockets = lowered.shows_sockets(&not_mapped);
+                    return Ok(Trees { overlays: lowered.overlays, shows_sockets, helper });
+                }
                 Err(hotcell_linux::CreateError::Step { tree: Some(tree), source, .. })
                     if source.raw_os_error() == Some(INVALID) && lowered.may_show_unmapped(&tree) =>
                 {
@@ -62,23 +66,23 @@ impl Mounts {
     }
 }
 
-/// Whether a policy has overlays.
-pub(super) fn has_overlays(policy: &Policy) -> bool {
-    policy.filesystem.rules.iter().any(|rule| rule.access == Access::Overlay)
+/// Trees that have been mounted.
+#[derive(Debug)]
+pub(super) struct Trees {
+    overlays: Vec<LoweredOverlay>,
+    /// Whether sockets of the host's can be talked to in trees that are only read.
+    pub(super) shows_sockets: bool,
+    /// Holds what was made on the host for it, as long as the container lives.
+    helper: Cell,
 }
 
-/// Overlays that have been mounted.
-#[derive(Debug, Default)]
-pub(super) struct Overlays {
-    lowered: Vec<LoweredOverlay>,
-    /// Their directories of changes.
-    pub(super) uppers: Vec<OwnedFd>,
-}
-
-impl Overlays {
-    /// The overlays as a workspace sees them; their directories of changes are another handle on those that the cell has.
-    pub(super) fn trees(self, uppers: &[OwnedFd]) -> std::io::Result<Vec<OverlayTree>> {
-        self.lowered.into_iter().zip(uppers).map(|(overlay, upper)| overlay.tree(upper.try_clone()?, true)).collect()
+impl Trees {
+    /// The overlays as a workspace sees them, and who has to be kept for as long as the container.
+    pub(super) fn into_parts(self) -> std::io::Result<(Vec<OverlayTree>, Cell)> {
+        let uppers = self.overlays.into_iter().zip(self.helper.uppers());
+        let trees =
+            uppers.map(|(overlay, upper)| overlay.tree(upper.try_clone()?, true)).collect::<std::io::Result<_>>()?;
+        Ok((trees, self.helper))
     }
 }
 

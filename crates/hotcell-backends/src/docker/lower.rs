@@ -30,7 +30,7 @@ const PRIVATE: &[(&str, u32, u64)] = &[("/tmp", 0o1777, 3), (HOME, 0o700, 3), ("
 const UNLIMITED_DISK: u64 = 1 << 50;
 /// Less than this has no room for anything once it is shared out.
 const LEAST_DISK: u64 = 1 << 20;
-/// Where the changes of overlays are kept.
+/// Where the changes of overlays are kept, and what places are covered with.
 const WORK: &str = "/.hotcell";
 /// The size of something that is only there to be mounted on.
 const POINT: u64 = 4096;
@@ -50,6 +50,16 @@ pub(super) struct Ground<'a> {
     pub(super) runtime: Option<&'a str>,
 }
 
+impl Ground<'_> {
+    /// Whether trees are mounted into a container that runs, rather than by the engine.
+    pub(super) fn mounts_inside(&self) -> bool {
+        self.here.mounts_inside
+            && !self.engine.rootless
+            && !self.engine.remaps_users
+            && !self.engine.is_gvisor(self.runtime)
+    }
+}
+
 /// A plan in terms of the engine.
 pub(super) struct Lowered {
     pub(super) hardened: Hardened,
@@ -65,10 +75,15 @@ pub(super) fn lower(plan: &Plan, image: &Image, ground: &Ground<'_>) -> Result<L
     let private: BTreeSet<PathBuf> =
         PRIVATE.iter().map(|(path, ..)| path.into()).chain(image.volumes.iter().cloned()).collect();
     let mut holder = Holders::blank();
-    let around = Surroundings { private: &private, sockets: ground.sockets, place: ground.place };
+    let around = Surroundings {
+        private: &private,
+        sockets: ground.sockets,
+        place: ground.place,
+        mounts_inside: ground.mounts_inside(),
+    };
     let trees = trees::lower(&policy.filesystem, &around, &mut holder)?;
     let (user, group) = user(policy, &trees, ground)?;
-    let (tmpfs, shared_memory) = places(policy, image, &trees)?;
+    let (tmpfs, shared_memory) = places(policy, image, &trees, ground)?;
     let ulimits = ulimits(&policy.limits, ground.engine);
     let init = ground.place.init(hotcell_linux::agent_image()).map_err(|error| not_written(ground.place, &error))?;
     let mut binds = vec![Bind { source: init, target: INIT.into(), read_only: true }];
@@ -214,7 +229,12 @@ fn refused_user(asked: &str, why: &str, hint: &str) -> CreateError {
 }
 
 /// The private places, which share the disk limit; a tree of the policy's may lie where one would be.
-fn places(policy: &Policy, image: &Image, trees: &Trees) -> Result<(BTreeMap<PathBuf, Tmpfs>, u64), CreateError> {
+fn places(
+    policy: &Policy,
+    image: &Image,
+    trees: &Trees,
+    ground: &Ground<'_>,
+) -> Result<(BTreeMap<PathBuf, Tmpfs>, u64), CreateError> {
     let disk = policy.limits.disk.value.unwrap_or(UNLIMITED_DISK);
     if disk < LEAST_DISK {
         return Err(CreateError::Setup {
@@ -226,7 +246,7 @@ fn places(policy: &Policy, image: &Image, trees: &Trees) -> Result<(BTreeMap<Pat
     let mut wanted: BTreeMap<PathBuf, (u32, u64)> =
         image.volumes.iter().map(|volume| (volume.clone(), (0o1777, 1))).collect();
     wanted.extend(PRIVATE.iter().map(|(path, mode, share)| (PathBuf::from(path), (*mode, *share))));
-    if policy.filesystem.rules.iter().any(|rule| rule.access == Access::Overlay) {
+    if !trees.points.is_empty() || ground.mounts_inside() && !policy.filesystem.rules.is_empty() {
         wanted.insert(WORK.into(), (0o711, 8));
     }
     wanted.retain(|path, _| !trees.binds.iter().any(|bind| bind.target == *path));

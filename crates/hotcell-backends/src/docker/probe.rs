@@ -169,14 +169,18 @@ fn unknown_runtime(engine: &EngineFacts, runtime: Option<&str>) -> Option<Capabi
 }
 
 fn capability(engine: &EngineFacts, here: Here, control: Control) -> Capability {
+    let mounts_inside = here.mounts_inside && !engine.rootless && !engine.remaps_users;
     match control {
         Control::FilesystemView => Capability::enforced("the image, and bind mounts of what the policy names"),
         Control::ReadOnly => Capability::enforced("a read-only root and read-only bind mounts"),
+        Control::Sockets if mounts_inside => {
+            Capability::enforced("owners mapped on mounts, which makes the kernel refuse connections")
+        }
         Control::Sockets => Capability::approximated(
             "the permissions of the sockets",
             "the box can talk to those that its user on the host can",
         ),
-        Control::Overlay if here.mounts_inside && !engine.rootless && !engine.remaps_users => {
+        Control::Overlay if mounts_inside => {
             Capability::enforced("overlayfs, mounted into the container before anything runs in it")
         }
         Control::Overlay => Capability::unsupported(

@@ -7,6 +7,7 @@ use bollard::models::ContainerInspectResponse;
 use hotcell_core::backend::{
     CreateError, DestroyError, Files, Sandbox, SandboxId, SandboxedProcess, SpawnConfig, SpawnError, Workspace,
 };
+use hotcell_core::capability::Control;
 use hotcell_core::plan::{EnforcementReport, Plan};
 use hotcell_linux::landlock::Abi;
 use hotcell_linux::{Cell, Joined, Keeper, bridge, cgroup};
@@ -14,10 +15,11 @@ use hotcell_linux::{Cell, Joined, Keeper, bridge, cgroup};
 use super::container::{self, Complaints, Container, Guard, Output, is_taken};
 use super::hardened::{Hardened, INIT};
 use super::image::Image;
-use super::inside::{Mounts, Overlays, has_overlays};
+use super::inside::Mounts;
 use super::lower::{self, Ground, Lowered};
 use super::{Shared, check, engine_error, image, labels};
-use crate::cell::{self, CellSandbox, Parts};
+use crate::cell::{self, CellSandbox, OverlayTree, Parts};
+use crate::native::probe::sockets_by_permissions;
 
 /// How often another name is tried when one is taken.
 const MOST_NAMES: usize = 8;
@@ -50,6 +52,7 @@ async fn make(shared: &Shared, plan: Plan) -> Result<DockerSandbox, CreateError>
         sockets: &sockets,
         runtime: shared.options.runtime.as_deref(),
     };
+    let mounts_inside = ground.mounts_inside();
     let Lowered { mut hardened, holder, mut resources } = lower::lower(&plan, &image, &ground)?;
     // Before the container: the engine opens what is held.
     let holder = match holder {
@@ -81,12 +84,16 @@ async fn make(shared: &Shared, plan: Plan) -> Result<DockerSandbox, CreateError>
     let landlock = if own_kernel { Abi(0) } else { shared.here.landlock };
     let (setup, descriptions) = lower::confine(&plan.policy, &image, landlock).into_setup();
     let cgroup = u32::try_from(pid).ok().and_then(|pid| cgroup::Group::of_process(pid).ok().flatten());
-    let mut overlays = mount_overlays(shared, &container, pid, &plan, hardened.user).await?;
+    let mut plan = plan;
+    let overlays = match mounts_inside && !plan.policy.filesystem.rules.is_empty() {
+        true => mount_trees(shared, &container, pid, &mut plan, hardened.user).await?,
+        false => Vec::new(),
+    };
     let joined = Joined {
         keeper: Arc::clone(&container) as Arc<dyn Keeper>,
         cgroup,
         root: None,
-        uppers: std::mem::take(&mut overlays.uppers),
+        uppers: Vec::new(),
         setup,
         descriptions,
         bridged: true,
@@ -98,33 +105,36 @@ async fn make(shared: &Shared, plan: Plan) -> Result<DockerSandbox, CreateError>
     guard.disarm();
     let Image { environment, .. } = image;
     let file_tool = Some(INIT.into());
-    let overlays = overlays
-        .trees(cell.uppers())
-        .map_err(|error| failed("keeping the changes of an overlay", &error.to_string()))?;
     let parts = Parts { id, cell, plan, overlays, resources, file_tool, environment, kept: None };
     Ok(DockerSandbox { inner: Box::new(CellSandbox::new(parts)), container })
 }
 
-/// Mounts the overlays of the plan into the container, in which nothing runs yet but our init.
-async fn mount_overlays(
+/// Mounts the trees of the plan into the container, in which nothing runs yet but our init.
+async fn mount_trees(
     shared: &Shared,
     container: &Container,
     pid: i64,
-    plan: &Plan,
+    plan: &mut Plan,
     uid: u32,
-) -> Result<Overlays, CreateError> {
-    if !has_overlays(&plan.policy) {
-        return Ok(Overlays::default());
-    }
+) -> Result<Vec<OverlayTree>, CreateError> {
     let mounts = Mounts::hold(pid)?;
     let now = container.inspect().await.map_err(|error| unanswered("looking at the container", &error))?;
     if let Some(ended) = has_ended(&now) {
-        return Err(failed("mounting overlays", &ended));
+        return Err(failed("mounting trees", &ended));
     }
     if now.state.as_ref().and_then(|state| state.pid) != Some(pid) {
-        return Err(failed("mounting overlays", "the container was restarted"));
+        return Err(failed("mounting trees", "the container was restarted"));
     }
-    mounts.add(&plan.policy, uid, &shared.holders).await
+    let trees = mounts.add(&plan.policy, uid, &shared.holders).await?;
+    if trees.shows_sockets {
+        // Nobody asked for it in so many words, so the report is where it is said.
+        let sockets = plan.enforcement.iter_mut().filter(|entry| entry.control == Control::Sockets);
+        sockets.for_each(|entry| entry.actual = sockets_by_permissions());
+    }
+    let (overlays, helper) =
+        trees.into_parts().map_err(|error| failed("keeping the changes of an overlay", &error.to_string()))?;
+    container.keep(Some(helper));
+    Ok(overlays)
 }
 
 /// Names the box and asks for its container; a name that is taken, by whomever, is left to its owner.

@@ -16,7 +16,7 @@ use hotcell_core::text::PrintablePath;
 use hotcell_linux::{CellSpec, PlaceholderKind};
 
 use super::place::{Cover, Place};
-use crate::native::lower::{bad_path, is_in_overlay, is_link, look_at, real_path};
+use crate::native::lower::{bad_path, is_link, look_at, real_path};
 use crate::native::protect::{self, Found};
 
 /// What no tree may be, contain or be inside of: the container's own.
@@ -39,7 +39,7 @@ pub(super) struct Trees {
     pub(super) holds_names: bool,
     /// Trees that can be written, with what they are on the host.
     pub(super) written: Vec<(PathBuf, fs::Metadata)>,
-    /// Where overlays need something to be mounted on.
+    /// Where trees need something to be mounted on.
     pub(super) points: Vec<PathBuf>,
 }
 
@@ -50,6 +50,8 @@ pub(super) struct Surroundings<'a> {
     /// Sockets through which an engine could be talked to.
     pub(super) sockets: &'a [&'a Path],
     pub(super) place: &'a Place,
+    /// Whether the trees are mounted once the container runs, and here only need something to be mounted on.
+    pub(super) mounts_inside: bool,
 }
 
 /// The bind mounts for the trees; `holder` gets the names that have to be held on the host.
@@ -71,7 +73,9 @@ pub(super) fn lower(
     for rule in &policy.rules {
         lowering.rule(rule)?;
     }
-    lowering.protect()?;
+    if !around.mounts_inside {
+        lowering.protect()?;
+    }
     let Lowering { binds, holds_names, written, points, .. } = lowering;
     Ok(Trees { binds: binds.into_values().collect(), holds_names, written, points })
 }
@@ -97,27 +101,32 @@ impl Lowering<'_> {
             return Err(bad_path(&rule.path, "its name is no text, and engines take names as text", "rename it"));
         }
         match rule.access {
-            Access::Write if is_in_overlay(self.policy, &rule.path) => Err(bad_path(
-                &rule.path,
-                "it is inside of an overlay, where containers cannot be shown trees that are written directly",
-                "name them apart from each other, or use the native runtime",
-            )),
-            Access::Overlay => self.overlay(rule),
-            // Mounted later, with the overlay.
-            _ if is_in_overlay(self.policy, &rule.path) => Ok(()),
+            _ if self.around.mounts_inside => self.mounted_later(rule),
             Access::Deny => self.deny(rule),
+            Access::Overlay => Err(bad_path(
+                &rule.path,
+                "container engines have no overlays",
+                "use `read`, `write` on a copy, or the native runtime",
+            )),
             Access::Read | Access::Write => self.show(rule),
         }
     }
 
-    /// Something to mount an overlay on, unless a tree that is shown has it.
-    fn overlay(&mut self, rule: &PathRule) -> Result<(), CreateError> {
+    /// Something to mount a tree on, unless another that is shown has it.
+    fn mounted_later(&mut self, rule: &PathRule) -> Result<(), CreateError> {
         let path = &rule.path;
+        if rule.access == Access::Deny {
+            return Ok(());
+        }
         self.refuse_own_places(path)?;
         self.refuse_sockets(path)?;
-        if path.parent().is_none_or(|parent| self.policy.access(parent) == Access::Deny) {
-            self.points.push(path.clone());
+        if path.parent().is_some_and(|parent| self.policy.access(parent) != Access::Deny) {
+            return Ok(());
         }
+        if fs::symlink_metadata(path).is_ok_and(|metadata| metadata.is_file()) {
+            return self.cover(path, Cover::Empty { directory: false });
+        }
+        self.points.push(path.clone());
         Ok(())
     }
 

@@ -31,7 +31,7 @@ impl Setting {
 
     fn lower_near(&self, policy: &Policy, sockets: &[&Path]) -> Result<Trees, CreateError> {
         let private = BTreeSet::from(["/tmp".into(), "/home/hotcell".into(), "/var/tmp".into()]);
-        let around = Surroundings { private: &private, sockets, place: &self.place };
+        let around = Surroundings { private: &private, sockets, place: &self.place, mounts_inside: false };
         lower(&policy.filesystem, &around, &mut Holders::blank())
     }
 
@@ -142,7 +142,12 @@ fn mount_points_are_read_as_the_kernel_writes_them() {
     assert!(mount_points().iter().any(|path| path == Path::new("/proc")));
     let below_proc = Lowering {
         policy: &Policy::default().filesystem,
-        around: &Surroundings { private: &BTreeSet::new(), sockets: &[], place: &Place::at("/".into()) },
+        around: &Surroundings {
+            private: &BTreeSet::new(),
+            sockets: &[],
+            place: &Place::at("/".into()),
+            mounts_inside: false,
+        },
         holder: &mut Holders::blank(),
         mounted: vec!["/usr/share".into()],
         binds: BTreeMap::new(),

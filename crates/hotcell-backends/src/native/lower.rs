@@ -10,7 +10,7 @@ use std::sync::OnceLock;
 
 use hotcell_core::backend::CreateError;
 use hotcell_core::plan::Plan;
-use hotcell_core::policy::{Access, FilesystemPolicy, Limits, NetworkMode, PathRule, Policy};
+use hotcell_core::policy::{Access, Limits, NetworkMode, PathRule, Policy};
 use hotcell_core::text::PrintablePath;
 use hotcell_linux::landlock::{self, Abi, Rules};
 use hotcell_linux::seccomp::{self, Arch, FilterOptions, Network};
@@ -86,7 +86,7 @@ pub(super) fn lower(plan: &Plan, machine: &Machine, not_mapped: &BTreeSet<PathBu
         policy,
         machine,
         not_mapped,
-        image: None,
+        base: Base::Host,
         lowered: Lowered { spec, overlays: Vec::new(), readable: BTreeSet::new() },
         rules,
     };
@@ -203,7 +203,7 @@ pub(crate) fn lower_stage(
         policy,
         machine,
         not_mapped,
-        image: stage.image,
+        base: stage.image.map_or(Base::Host, Base::Image),
         lowered: Lowered { spec, overlays: Vec::new(), readable: BTreeSet::new() },
         rules,
     };
@@ -219,9 +219,8 @@ pub(crate) fn lower_stage(
     Ok(LoweredStage { lowered, rules, private })
 }
 
-/// Lowers the overlays of `policy`, and whatever it says of paths inside of them, for a container that somebody else made: `uid`
-/// is its user, `namespace` its mount namespace. It has a private place at `/.hotcell`, and something to mount on at each
-/// overlay that is in no other tree.
+/// Lowers the files of `policy` for a container that somebody else made: `uid` is its user, `namespace` its mount namespace. It has
+/// a private place at `/.hotcell`, and something to mount on for each tree that is in no other.
 pub(crate) fn lower_inside(
     policy: &Policy,
     machine: &Machine,
@@ -235,17 +234,16 @@ pub(crate) fn lower_inside(
     spec.covers();
     let lowered = Lowered { spec, overlays: Vec::new(), readable: BTreeSet::new() };
     let rules = Rules::new(Abi(0), false);
-    let mut lowering = Lowering { policy, machine, not_mapped, image: None, lowered, rules };
-    for rule in policy.filesystem.rules.iter().filter(|rule| is_in_overlay(&policy.filesystem, &rule.path)) {
+    let mut lowering = Lowering { policy, machine, not_mapped, base: Base::Foreign, lowered, rules };
+    for rule in &policy.filesystem.rules {
         lowering.path_rule(rule)?;
     }
-    Ok(lowering.lowered)
-}
-
-/// Whether a path is an overlay, or inside of one.
-pub(crate) fn is_in_overlay(policy: &FilesystemPolicy, path: &Path) -> bool {
-    let overlays = policy.rules.iter().filter(|rule| rule.access == Access::Overlay);
-    overlays.into_iter().any(|overlay| path.starts_with(&overlay.path))
+    let mut lowered = lowering.lowered;
+    protect::add(&mut lowered.spec, &policy.filesystem)?;
+    // It stays, to hold what it made on the host, and needs no rights for that.
+    lowered.spec.no_new_privs();
+    lowered.spec.drop_capabilities();
+    Ok(lowered)
 }
 
 /// The namespaces of a stage.
@@ -265,12 +263,22 @@ fn checked_disk(policy: &Policy) -> Result<u64, CreateError> {
     })
 }
 
+/// What there is in the view besides what rules show.
+#[derive(Debug, Clone, Copy)]
+enum Base<'a> {
+    /// The host's system directories.
+    Host,
+    /// The directories of an image, at this place of the host.
+    Image(&'a Path),
+    /// Something that is not the host's, and not a rule's business.
+    Foreign,
+}
+
 struct Lowering<'a> {
     policy: &'a Policy,
     machine: &'a Machine,
     not_mapped: &'a BTreeSet<PathBuf>,
-    /// What the base of the view shows, if that is not the host's.
-    image: Option<&'a Path>,
+    base: Base<'a>,
     lowered: Lowered,
     rules: Rules,
 }
@@ -393,8 +401,10 @@ impl Lowering<'_> {
     fn deny(&mut self, rule: &PathRule) -> Result<(), CreateError> {
         let path = &rule.path;
         let above = path.parent().map_or(Access::Deny, |parent| self.policy.filesystem.access(parent));
-        if let (Some(image), Access::Deny) = (self.image, above) {
-            return self.deny_in_image(image, path);
+        match (self.base, above) {
+            (Base::Image(image), Access::Deny) => return self.deny_in_image(image, path),
+            (Base::Foreign, Access::Deny) => return Ok(()),
+            _ => {}
         }
         let shown_again: Vec<&PathRule> = self
             .policy

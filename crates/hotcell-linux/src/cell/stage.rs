@@ -84,29 +84,6 @@ impl Spawner {
     }
 }
 
-impl Spawner {
-    /// Runs steps that work on a container which somebody else made, the first of which enters its mounts. What they mounted is
-    /// the container's, and ends with it. Returns the directories of changes of its overlays.
-    pub async fn work_on(&self, spec: &CellSpec) -> Result<Vec<OwnedFd>, CreateError> {
-        let (id, conversation, far) = self.ask_for(spec, true, false).await?;
-        drop(far);
-        // Ended and released when this returns: nothing of it is needed any longer.
-        let _unfinished = Unfinished::new(Arc::new(OfSpawner::new(id, self.clone())));
-        loop {
-            let heard = tokio::time::timeout(ANSWER_TIME, socket::receive(&conversation)).await;
-            let heard = heard.map_err(|_| CreateError::Conversation(io::ErrorKind::TimedOut.into()))?;
-            let received = heard.map_err(CreateError::Conversation)?.ok_or(CreateError::Lost)?;
-            match read_first(&received, spec).unwrap_or(Err(CreateError::Lost))? {
-                First::Created(_) => {}
-                First::Ready { uppers, .. } => {
-                    return Ok(received.descriptors.into_iter().skip(1).take(uppers).collect());
-                }
-                First::Staged { .. } => return Err(CreateError::Lost),
-            }
-        }
-    }
-}
-
 impl Staged {
     /// Waits for the first process of the container and has it confine itself by `setup`, made of a description that only
     /// confines.
