@@ -16,6 +16,9 @@ use crate::debian::{self, run};
 /// The name that it has in both engines.
 pub(crate) const NAME: &str = "hotcell-test:latest";
 
+/// What it is made from, whatever this machine runs, so that tests have the same programs everywhere.
+const SUITE: &str = "trixie";
+
 /// The moment at which everything in the image was made, so that the same files give the same image.
 const CREATED: &str = "2000-01-01T00:00:00Z";
 
@@ -46,11 +49,11 @@ pub(super) fn provide() -> Result<PathBuf> {
 
 /// What mmdebstrap is asked for.
 fn recipe() -> Result<Vec<String>> {
-    let mut words = vec!["--variant=essential".to_owned(), "--include=python3-minimal".to_owned()];
+    let mut words = vec!["--variant=essential".to_owned(), "--include=python3-minimal,libpython3-stdlib".to_owned()];
     words.extend(LEFT_OUT.iter().map(|pattern| format!("--dpkgopt=path-exclude={pattern}")));
     words.push("--aptopt=Acquire::Languages \"none\"".to_owned());
     words.push(format!("--architectures={}", architecture()?));
-    words.push(debian::codename()?);
+    words.push(SUITE.to_owned());
     Ok(words)
 }
 
