@@ -19,6 +19,7 @@ pub(super) struct Edit {
 const SPAWNER: &str = "crates/hotcell-linux/helper/spawner.rs";
 const SETUP: &str = "crates/hotcell-linux/helper/setup.rs";
 const INIT: &str = "crates/hotcell-linux/helper/init.rs";
+const LAUNCH: &str = "crates/hotcell-linux/helper/launch.rs";
 const CONFINE: &str = "crates/hotcell-linux/helper/confine.rs";
 const PLACEHOLDER: &str = "crates/hotcell-linux/helper/placeholder.rs";
 const LANDLOCK: &str = "crates/hotcell-linux/src/landlock.rs";
@@ -96,12 +97,8 @@ pub(super) const MUTANTS: &[Mutant] = &[
         edits: &[
             Edit { file: SPAWNER, text: "            spawner.end()\n", instead: "            sys::exit(0)\n" },
             Edit { file: SETUP, text: "sys::prctl(sys::PR_SET_PDEATHSIG, sys::SIGKILL as usize, 0)?;", instead: "" },
-            Edit { file: INIT, text: "if set[2].returned != 0 {", instead: "if false {" },
-            Edit {
-                file: INIT,
-                text: "Ok(false) => sys::exit(0),",
-                instead: "Ok(false) => loop { sys::pause_briefly() },",
-            },
+            Edit { file: INIT, text: "if lifeline {", instead: "if lifeline && false {" },
+            Edit { file: INIT, text: "Ok(false) => leave(0),", instead: "Ok(false) => loop { sys::pause_briefly() }," },
         ],
     },
     Mutant {
@@ -134,7 +131,7 @@ pub(super) const MUTANTS: &[Mutant] = &[
     Mutant {
         name: "limits of programs that cannot be set are left out",
         part: "faults",
-        edits: &[Edit { file: INIT, text: "return (spawn_stage::LIMITS, errno);", instead: "let _ = errno;" }],
+        edits: &[Edit { file: LAUNCH, text: "return (spawn_stage::LIMITS, errno);", instead: "let _ = errno;" }],
     },
     Mutant {
         name: "files of a box are opened by their names on the host",
