@@ -16,11 +16,28 @@ use crate::layers::{Layer, names};
 
 const ORDERS: &str = "HOTCELL_TEST_IMAGE_CHILD";
 
-fn start(orders: &str, store: &Path, source: &Path) -> Child {
+/// Another process. It ends with the test, also with one that fails.
+struct Other(Child);
+
+impl Other {
+    fn kill(&mut self) {
+        self.0.kill().unwrap();
+        self.0.wait().unwrap();
+    }
+}
+
+impl Drop for Other {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+fn start(orders: &str, store: &Path, source: &Path) -> Other {
     let mut command = Command::new(std::env::current_exe().unwrap());
     command.args(["--exact", "processes::child", "--nocapture", "--test-threads=1"]);
     command.env(ORDERS, orders).env("STORE", store).env("SOURCE", source);
-    command.stdout(Stdio::null()).spawn().unwrap()
+    Other(command.stdout(Stdio::null()).spawn().unwrap())
 }
 
 /// Not a test of its own: what the other processes do.
@@ -79,9 +96,9 @@ fn processes_that_import_and_unpack_the_same_image_share_it() {
     let place = tempfile::tempdir().unwrap();
     let (store, source) = (place.path().join("store"), place.path().join("archive"));
     fs::write(&source, large()).unwrap();
-    let children: Vec<Child> = (0..4).map(|_| start("import", &store, &source)).collect();
+    let children: Vec<Other> = (0..4).map(|_| start("import", &store, &source)).collect();
     for mut child in children {
-        assert!(child.wait().unwrap().success());
+        assert!(child.0.wait().unwrap().success());
     }
     let store = Store::open(Some(store)).unwrap();
     let unpacked = names(&store.place().join("rootfs")).into_iter().filter(|name| name.len() == 64).count();
@@ -102,8 +119,7 @@ fn what_another_process_uses_is_not_removed() {
     store.remove("a:b").unwrap();
     assert_eq!(store.prune(None).unwrap().rootfs, 0);
     // The lock ends with the process, however that ends.
-    child.kill().unwrap();
-    child.wait().unwrap();
+    child.kill();
     assert_eq!(store.prune(None).unwrap().rootfs, 1);
 }
 
@@ -121,8 +137,7 @@ fn a_process_that_is_killed_while_adding_is_no_trouble_for_the_next() {
     let tar = Layer::new().file("a", "1").tar();
     store.add_rootfs_tar(&tar[..], ImageConfig::default(), "quick").unwrap();
     assert_eq!(names(&temporary).len(), 1);
-    child.kill().unwrap();
-    child.wait().unwrap();
+    child.kill();
     assert_eq!(names(&temporary).len(), 1);
     store.add_rootfs_tar(&tar[..], ImageConfig::default(), "again").unwrap();
     assert!(names(&temporary).is_empty());
@@ -138,8 +153,7 @@ fn processes_that_are_killed_at_any_moment_leave_a_store_that_works() {
     for attempt in 0..12 {
         let mut child = start("import", &path, &source);
         thread::sleep(Duration::from_millis(8 * attempt));
-        child.kill().unwrap();
-        child.wait().unwrap();
+        child.kill();
         // A root file system is there as a whole or not at all.
         if let Ok(image) = store.find("a:b") {
             let rootfs = store.rootfs(&image).unwrap();

@@ -221,6 +221,19 @@ fn what_can_be_unpacked_again_goes_last_and_images_stay() {
 }
 
 #[test]
+fn names_that_are_added_at_the_same_time_are_all_there() {
+    let (_place, store) = open();
+    // Each opens its locks for itself, as processes do.
+    std::thread::scope(|scope| {
+        for thread in 0..4 {
+            let store = &store;
+            scope.spawn(move || (0..8).for_each(|number| drop(add(store, "x", &format!("t{thread}-{number}")))));
+        }
+    });
+    assert_eq!(store.list().unwrap().len(), 32);
+}
+
+#[test]
 fn a_full_store_makes_room_by_itself() {
     let (_place, store) = open();
     let mut limits = Limits::default();
