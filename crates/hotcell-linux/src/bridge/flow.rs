@@ -23,7 +23,8 @@ pub(super) struct Output {
 
 #[derive(Debug, Default)]
 struct Held {
-    bytes: VecDeque<u8>,
+    /// In the order in which they came; small ones are put together, so that there are never many.
+    pieces: VecDeque<Vec<u8>>,
     /// Received, and not yet allowed again.
     unpaid: usize,
     /// No more will come.
@@ -46,7 +47,10 @@ impl Output {
             return Err(Broken::Unexpected("more output than was asked for"));
         }
         held.unpaid += bytes.len();
-        held.bytes.extend(bytes);
+        match held.pieces.back_mut() {
+            Some(last) if last.len() + bytes.len() <= PIECE => last.extend_from_slice(bytes),
+            _ => held.pieces.push_back(bytes.to_vec()),
+        }
         drop(held);
         self.changed.notify_one();
         Ok(())
@@ -63,12 +67,9 @@ impl Output {
         loop {
             {
                 let mut held = self.held();
-                if !held.bytes.is_empty() {
-                    let length = held.bytes.len().min(PIECE);
-                    return Some(held.bytes.drain(..length).collect());
-                }
-                if held.ended {
-                    return None;
+                let next = held.pieces.pop_front();
+                if next.is_some() || held.ended {
+                    return next;
                 }
             }
             self.changed.notified().await;
@@ -186,9 +187,20 @@ mod tests {
     #[test]
     fn output_is_held_up_to_what_was_allowed_and_no_further() {
         let output = Output::default();
-        output.receive(&vec![0; OUTPUT_WINDOW + REST_MAX]).unwrap();
+        for _ in 0..(OUTPUT_WINDOW + REST_MAX) / STREAM_CHUNK {
+            output.receive(&[0; STREAM_CHUNK]).unwrap();
+        }
         assert!(output.receive(&[0]).is_err());
-        assert_eq!(output.held().bytes.len(), OUTPUT_WINDOW + REST_MAX);
+        assert_eq!(output.held().pieces.iter().map(Vec::len).sum::<usize>(), OUTPUT_WINDOW + REST_MAX);
+    }
+
+    #[test]
+    fn many_small_pieces_are_few_large_ones() {
+        let output = Output::default();
+        for _ in 0..OUTPUT_WINDOW {
+            output.receive(&[0]).unwrap();
+        }
+        assert_eq!(output.held().pieces.len(), OUTPUT_WINDOW / PIECE);
     }
 
     #[test]
