@@ -21,6 +21,22 @@ pub(crate) async fn a_kept_box_remembers(place: &Place) {
     sandbox.destroy().await.unwrap();
 }
 
+pub(crate) async fn a_timeout_ends_daemons_too(place: &Place) {
+    let word = marker();
+    let sandbox = place.engine.create(&place.policy().build().unwrap()).await.unwrap();
+    let looks =
+        format!("for file in /proc/[0-9]*/cmdline; do tr '\\0' ' ' < $file; echo; done | grep -c '^sleep {word}'");
+    let older = sandbox.spawn(sh(&format!("(setsid sleep {word} &) ; sleep 0.2"))).await.unwrap();
+    older.wait().await.unwrap();
+    assert_eq!(super::common::text(&run_in(&*sandbox, sh(&looks)).await.stdout), "1\n");
+    let script = format!("(setsid sleep {word} &) ; sleep 60");
+    let ended = run_in(&*sandbox, sh(&script).timeout(Duration::from_millis(500))).await;
+    assert_eq!(ended.status(), Status::TimedOut);
+    // The daemon of the command before is nobody's to end.
+    assert_eq!(super::common::text(&run_in(&*sandbox, sh(&looks)).await.stdout), "1\n");
+    sandbox.destroy().await.unwrap();
+}
+
 pub(crate) async fn many_commands_at_once(place: &Place) {
     let sandbox = place.engine.create(&place.policy().build().unwrap()).await.unwrap();
     let sandbox = std::sync::Arc::new(sandbox);

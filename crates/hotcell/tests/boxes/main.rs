@@ -60,6 +60,7 @@ macro_rules! every_case {
             files::an_overlay_can_be_thrown_away,
             files::files_are_carried_in_and_out,
             lifetime::a_kept_box_remembers,
+            lifetime::a_timeout_ends_daemons_too,
             lifetime::many_commands_at_once,
             lifetime::a_killed_command_is_canceled,
             lifetime::dropping_the_box_ends_everything,
