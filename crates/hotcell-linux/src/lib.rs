@@ -9,6 +9,9 @@
 //! host program ── Spawner ──▶ spawner process ──clone──▶ init of a box ──▶ programs
 //!      └───────────── Cell (one socket per box) ─────────────▲
 //! ```
+//!
+//! A box can also be a container that somebody else made, with the same helper ([`agent_image`]) as its first process: it is
+//! [joined](Cell::join) over a socket, or over a stream of bytes by way of a [`bridge`].
 #![allow(unsafe_code, reason = "this crate is where the Linux system calls are made")]
 #![cfg(target_os = "linux")]
 
