@@ -38,6 +38,8 @@ const POINT: u64 = 4096;
 const LEAST_MEMORY: u64 = 6 << 20;
 /// What Podman's service allows itself; the limit of a box is held by its cgroup.
 const PODMAN_PROCESSES: u64 = 32_768;
+/// What gVisor needs on the host for itself, whatever runs in it.
+const GVISOR_PROCESSES: u64 = 512;
 /// The init counts as a process of its box.
 const INIT_PROCESS: u64 = 1;
 
@@ -72,6 +74,7 @@ pub(super) struct Lowered {
 /// Lowers `plan`, with `image` as the root.
 pub(super) fn lower(plan: &Plan, image: &Image, ground: &Ground<'_>) -> Result<Lowered, CreateError> {
     let policy = &plan.policy;
+    refuse_trees_in_gvisor(policy, ground)?;
     let private: BTreeSet<PathBuf> =
         PRIVATE.iter().map(|(path, ..)| path.into()).chain(image.volumes.iter().cloned()).collect();
     let mut holder = Holders::blank();
@@ -109,12 +112,7 @@ pub(super) fn lower(plan: &Plan, image: &Image, ground: &Ground<'_>) -> Result<L
             .value
             .filter(|_| ground.engine.cpu)
             .map(|cpus| u64::from(cpus.milli()) * 1_000_000),
-        processes: policy
-            .limits
-            .processes
-            .value
-            .filter(|_| ground.engine.pids)
-            .map(|most| most.saturating_add(INIT_PROCESS)),
+        processes: processes(&policy.limits, ground),
         ulimits: ulimits.iter().map(|(name, _, most)| (*name, *most)).collect(),
         seccomp: seccomp_option(ground)?,
         runtime: ground.runtime.map(str::to_owned),
@@ -211,15 +209,32 @@ fn user(policy: &Policy, trees: &Trees, ground: &Ground<'_>) -> Result<(u32, u32
     Ok(chosen)
 }
 
+/// An engine hands trees to gVisor writable, and gVisor keeps them read-only in its own kernel. That is not enough: there are
+/// versions in which opening a file to truncate it fails with "read-only" and has truncated the host's file.
+fn refuse_trees_in_gvisor(policy: &Policy, ground: &Ground<'_>) -> Result<(), CreateError> {
+    let tree = policy.filesystem.rules.iter().find(|rule| rule.access > Access::Deny);
+    let Some(tree) = tree.filter(|_| ground.engine.is_gvisor(ground.runtime)) else { return Ok(()) };
+    Err(refused(
+        Control::ReadOnly,
+        &PrintablePath(&tree.path).to_string(),
+        "with gVisor in an engine, trees are kept read-only by gVisor alone, and the host's files could be truncated",
+        "use `--runtime gvisor`, which mounts them read-only beneath gVisor, or show no trees",
+    ))
+}
+
 fn shown(writer: Option<u32>) -> String {
     writer.map_or_else(|| "a user that the engine chooses".to_owned(), |uid| format!("user {uid}"))
 }
 
 fn refused_user(asked: &str, why: &str, hint: &str) -> CreateError {
+    refused(Control::User, asked, why, hint)
+}
+
+fn refused(control: Control, asked: &str, why: &str, hint: &str) -> CreateError {
     CreateError::Refused(Refusal {
         kind: RuntimeKind::Docker,
         rules: vec![RefusedRule {
-            subject: Subject::Control(Control::User),
+            subject: Subject::Control(control),
             requested: asked.to_owned(),
             why: why.to_owned(),
             hint: hint.to_owned(),
@@ -256,6 +271,15 @@ fn places(
     let tmpfs = wanted.into_iter().map(|(path, (mode, share))| (path, Tmpfs { bytes: part(share), mode }));
     let points = trees.points.iter().map(|path| (path.clone(), Tmpfs { bytes: POINT, mode: 0o755 }));
     Ok((tmpfs.chain(points).collect(), part(1)))
+}
+
+fn processes(limits: &Limits, ground: &Ground<'_>) -> Option<u64> {
+    let most = limits.processes.value.filter(|_| ground.engine.pids)?;
+    if ground.engine.is_gvisor(ground.runtime) {
+        // These are gVisor's own on the host, several for each that it shows; this only keeps it from taking them all.
+        return Some(most.saturating_mul(4).saturating_add(GVISOR_PROCESSES));
+    }
+    Some(most.saturating_add(INIT_PROCESS))
 }
 
 fn memory(limits: &Limits, engine: &EngineFacts) -> Result<Option<u64>, CreateError> {

@@ -215,6 +215,20 @@ fn a_runtime_that_the_engine_lacks_is_refused() {
 }
 
 #[test]
+fn gvisor_is_shown_no_trees() {
+    let setting = Setting::new();
+    let engine = EngineFacts { default_runtime: "gvisor".into(), ..engine() };
+    let tree = setting.tree("tree");
+    for policy in [Policy::builder().read(&tree), Policy::builder().write(&tree)] {
+        let error = setting.lower_with(&policy.build().unwrap(), &engine, &image()).err().unwrap();
+        assert!(matches!(error, CreateError::Refused(_)), "{error}");
+    }
+    let denied = Policy::builder().deny(&tree).build().unwrap();
+    let hardened = setting.lower_with(&denied, &engine, &image()).unwrap().hardened;
+    assert!(hardened.processes > Some(257), "gVisor's own processes are counted too");
+}
+
+#[test]
 fn podman_gets_the_profile_as_a_file() {
     let setting = Setting::new();
     let podman = EngineFacts { podman: true, ..engine() };

@@ -139,7 +139,9 @@ pub(super) fn capabilities(engine: &EngineFacts, here: Here, runtime: Option<&st
     for control in Control::ALL {
         let own_kernel = engine.is_gvisor(runtime);
         let here = Here { mounts_inside: here.mounts_inside && !own_kernel, ..here };
-        let capability = unknown_runtime(engine, runtime).unwrap_or_else(|| capability(engine, here, *control));
+        let capability = unknown_runtime(engine, runtime)
+            .or_else(|| if own_kernel { in_gvisor(*control) } else { None })
+            .unwrap_or_else(|| capability(engine, here, *control));
         capabilities = capabilities.with(*control, capability);
     }
     capabilities.notes.push(format!(
@@ -149,6 +151,13 @@ pub(super) fn capabilities(engine: &EngineFacts, here: Here, runtime: Option<&st
         if engine.rootless { " (rootless)" } else { "" },
         runtime.unwrap_or(&engine.default_runtime)
     ));
+    if engine.is_gvisor(runtime) {
+        capabilities.notes.push(
+            "with gVisor in an engine no trees are shown, code in a box can disturb the conversation with its init, and a box that is out of \
+             memory is lost as a whole; `--runtime gvisor` has none of that"
+                .into(),
+        );
+    }
     if !engine.rootless && !engine.remaps_users {
         capabilities.notes.push(
             "users in containers are the host's users of the same number: a container's root would be root in trees that it sees, so \
@@ -166,6 +175,25 @@ fn unknown_runtime(engine: &EngineFacts, runtime: Option<&str>) -> Option<Capabi
         format!("{} has no OCI runtime `{name}`; it has: {}", engine.name(), engine.runtime_names()),
         "register it with the engine, name another with --oci-runtime, or use `--runtime oci`, which needs no engine",
     ))
+}
+
+/// What is held in another way where containers run by gVisor.
+fn in_gvisor(control: Control) -> Option<Capability> {
+    match control {
+        Control::Syscalls => Some(Capability::enforced("gVisor's kernel, and a seccomp allow-list in it")),
+        Control::ReadOnly => {
+            Some(Capability::enforced("gVisor's kernel, over a root of the container's own; trees are refused"))
+        }
+        Control::Tty => Some(Capability::unsupported(
+            "gVisor's terminals do not work in containers of an engine",
+            "use `--runtime gvisor`, which needs no engine",
+        )),
+        Control::ProcessCount => Some(Capability::approximated(
+            "looking from time to time",
+            "the host's kernel does not see gVisor's processes, so more can be started between two looks",
+        )),
+        _ => None,
+    }
 }
 
 fn capability(engine: &EngineFacts, here: Here, control: Control) -> Capability {

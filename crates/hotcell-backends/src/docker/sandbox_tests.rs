@@ -29,7 +29,9 @@ fn meant() -> Hardened {
     }
 }
 
-fn running(change: fn(&mut HostConfig)) -> ContainerInspectResponse {
+type Change = fn(&mut HostConfig);
+
+fn running(change: Change) -> ContainerInspectResponse {
     let mut config = meant().body().host_config.unwrap();
     change(&mut config);
     ContainerInspectResponse { host_config: Some(config), ..ContainerInspectResponse::default() }
@@ -38,7 +40,7 @@ fn running(change: fn(&mut HostConfig)) -> ContainerInspectResponse {
 #[test]
 fn a_limit_that_the_engine_dropped_is_noticed() {
     assert!(kept(&running(|_| {}), &meant()).is_ok());
-    let dropped: [(&str, fn(&mut HostConfig)); 7] = [
+    let dropped: &[(&str, Change)] = &[
         ("the memory limit", |config| config.memory = Some(0)),
         ("the limit of processes", |config| config.pids_limit = None),
         ("the limit of CPUs", |config| config.nano_cpus = Some(2)),
@@ -48,7 +50,7 @@ fn a_limit_that_the_engine_dropped_is_noticed() {
         ("the network", |config| config.network_mode = None),
     ];
     for (what, change) in dropped {
-        let error = kept(&running(change), &meant()).unwrap_err().to_string();
+        let error = kept(&running(*change), &meant()).unwrap_err().to_string();
         assert!(error.contains(&format!("did not take over {what}")), "{error}");
     }
     let unlimited = Hardened { memory: None, processes: None, nano_cpus: None, ..meant() };

@@ -6,8 +6,8 @@ use std::path::Path;
 use std::time::Duration;
 
 use hotcell::policy::{BoxUser, NetworkMode};
-use hotcell::{FilesError, SpawnConfig, Status, StdinMode, TtySize};
-use hotcell_backends::docker::DockerBackend;
+use hotcell::{FilesError, Isolation, SpawnConfig, Status, StdinMode, TtySize};
+use hotcell_backends::docker::{DockerBackend, DockerOptions};
 
 use crate::common::{self, Place, python, run_in, sh, stdout};
 use crate::support::{hosts, policy};
@@ -311,5 +311,35 @@ async fn many_boxes_at_once() {
         for task in running {
             task.await.unwrap();
         }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn gvisors_kernel_answers() {
+    for host in hosts("life::gvisors_kernel_answers").await {
+        let options = DockerOptions::default().host(&host.address).runtime(Some("runsc".into()));
+        let backend = DockerBackend::start(options).await.unwrap();
+        let engine = hotcell::Engine::with_backends(vec![std::sync::Arc::new(backend)]).await.unwrap();
+        // Looking for processes from time to time is good enough here.
+        let policy = || policy().isolation(Isolation::UserKernel);
+        if let Err(refusal) = engine.plan(&policy().build().unwrap()).await {
+            assert!(refusal.to_string().contains("has no OCI runtime `runsc`"), "{refusal}");
+            common::skip("life::gvisors_kernel_answers", "the engine has no runtime `runsc`");
+            continue;
+        }
+        let sandbox = engine.create(&policy().build().unwrap()).await.unwrap();
+        let host_kernel = fs::read_to_string("/proc/sys/kernel/osrelease").unwrap();
+        let kernel = stdout(&run_in(&*sandbox, sh("uname -r; exit 0")).await);
+        assert_ne!(kernel.trim(), host_kernel.trim());
+        assert_eq!(run_in(&*sandbox, sh("exit 7")).await.status(), Status::Exited(7));
+        let late = run_in(&*sandbox, sh("sleep 60").timeout(Duration::from_millis(500))).await;
+        assert_eq!(late.status(), Status::TimedOut);
+        sandbox.destroy().await.unwrap();
+        // What it would not hold on the host is refused.
+        let place = Place::new();
+        place.file("tree/file", "content");
+        let error = engine.create(&policy().read(place.join("tree")).build().unwrap()).await.err().unwrap();
+        assert!(error.to_string().contains("could be truncated"), "{error}");
+        assert!(engine.create(&policy().tty(true).build().unwrap()).await.is_err());
     }
 }
