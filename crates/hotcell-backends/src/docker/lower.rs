@@ -218,7 +218,7 @@ fn refuse_trees_in_gvisor(policy: &Policy, ground: &Ground<'_>) -> Result<(), Cr
         Control::ReadOnly,
         &PrintablePath(&tree.path).to_string(),
         "with gVisor in an engine, trees are kept read-only by gVisor alone, and the host's files could be truncated",
-        "use `--runtime gvisor`, which mounts them read-only beneath gVisor, or show no trees",
+        "use `--runtime gvisor`, which mounts them read-only beneath gVisor, or show no trees (`--deny .` hides the current directory)",
     ))
 }
 

@@ -290,9 +290,12 @@ async fn what_cannot_be_held_is_refused_before_anything_runs() {
             let error = engine.create(&root).await.err().unwrap().to_string();
             assert!(error.contains("is the host's root"), "{error}");
         }
-        let overlay = policy().overlay("/usr/share").build().unwrap();
-        let error = engine.create(&overlay).await.err().unwrap().to_string();
-        assert!(error.contains("overlay"), "{error}");
+        // As an ordinary user, who cannot mount into a container.
+        if !common::is_root() {
+            let overlay = policy().overlay("/usr/share").build().unwrap();
+            let error = engine.create(&overlay).await.err().unwrap().to_string();
+            assert!(error.contains("overlay"), "{error}");
+        }
     }
 }
 
