@@ -1,12 +1,13 @@
 //! From the first command to nothing.
 
+use std::collections::BTreeSet;
+use std::fs;
 use std::time::Duration;
 
 use hotcell::Status;
 
 use super::Place;
-use super::common::{eventually, marker, mount_count, processes_with, run_in, sh, stdout};
-use super::kinds::Kind;
+use super::common::{eventually, marker, processes_with, run_in, sh, stdout};
 
 pub(crate) async fn a_kept_box_remembers(place: &Place) {
     let sandbox = place.engine.create(&place.policy().build().unwrap()).await.unwrap();
@@ -79,7 +80,7 @@ pub(crate) async fn dropping_the_box_ends_everything(place: &Place) {
 }
 
 pub(crate) async fn nothing_is_left(place: &Place) {
-    let mounts = mount_count();
+    let mounts = mounts();
     let word = marker();
     for _ in 0..3 {
         let output =
@@ -87,8 +88,13 @@ pub(crate) async fn nothing_is_left(place: &Place) {
         assert_eq!(stdout(&output), "done\n");
     }
     assert_eq!(processes_with(&word), Vec::<u32>::new());
-    // An engine's mounts come and go with every test's containers.
-    if !matches!(place.kind, Kind::Docker | Kind::Podman) {
-        assert_eq!(mount_count(), mounts);
-    }
+    let now = self::mounts();
+    assert_eq!(now.difference(&mounts).collect::<Vec<_>>(), Vec::<&String>::new());
+}
+
+/// What is mounted where, but for what engines mount for containers of other tests.
+fn mounts() -> BTreeSet<String> {
+    let table = fs::read_to_string("/proc/self/mountinfo").unwrap();
+    let of_engine = |line: &&str| !line.contains(" overlay ") && !line.contains("shm") && !line.contains(" nsfs ");
+    table.lines().filter(of_engine).map(str::to_owned).collect()
 }
