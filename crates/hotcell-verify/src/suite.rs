@@ -67,7 +67,11 @@ impl Suite {
         for check in self.checks.clone().into_iter().filter(|check| wanted(check)) {
             progress(check);
             let control = self.control(check).await;
-            let tried = match missing(check) {
+            let missing = match missing(check) {
+                Some(reason) => Some(reason),
+                None => missing_inside(check, target).await,
+            };
+            let tried = match missing {
                 Some(reason) => Err(NotRun::NotApplicable(reason)),
                 None => attempt(check, target).await,
             };
@@ -94,6 +98,18 @@ impl Suite {
 /// Whether a word of the user's means this check.
 fn means(word: &str, check: &Check) -> bool {
     check.id.starts_with(word) || check.id.split_once('.').is_some_and(|(_, name)| name.contains(word))
+}
+
+/// What a check needs and the sandbox does not have, although this machine does.
+async fn missing_inside(check: &Check, target: &dyn Target) -> Option<String> {
+    for need in check.needs {
+        if let Need::Program(name) = need
+            && !target.has_program(name).await
+        {
+            return Some(format!("{name} is not in the image"));
+        }
+    }
+    None
 }
 
 /// What a check needs and this machine does not have.

@@ -12,7 +12,7 @@ use bollard::models::{
     MountBindOptionsPropagationEnum, MountType, RestartPolicyNameEnum,
 };
 
-use super::hardened::{Hardened, INIT};
+use super::hardened::{Hardened, INIT, MASKED};
 use super::trees::Bind;
 
 /// A request that would make a weaker container than was meant. It is a defect of Hotcell, and nothing is sent.
@@ -254,8 +254,9 @@ fn host(config: &HostConfig, meant: &Hardened, sockets: &[&Path]) -> Result<(), 
     absent("Sysctls", sysctls)?;
     must("Runtime", *runtime == meant.runtime)?;
     absent("Isolation", isolation)?;
-    // Absent means the engine's own, which hide what tells about the host.
-    absent("MaskedPaths", masked_paths)?;
+    let masked = masked_paths.as_deref().is_some_and(|paths| paths == MASKED);
+    must("MaskedPaths", if meant.podman { masked_paths.is_none() } else { masked })?;
+    // Absent means the engine's own, which keep the kernel's settings as they are.
     absent("ReadonlyPaths", readonly_paths)?;
     let mounts = mounts.as_deref().unwrap_or_default();
     must("Mounts", mounts.len() == meant.binds.len())?;

@@ -43,9 +43,30 @@ impl Tmpfs {
         let Self { bytes, mode } = self;
         // Podman takes no numbers, but a letter for "the container's user"; and it has to be told to copy nothing there.
         let owner = if podman { "U,notmpcopyup".to_owned() } else { format!("uid={user},gid={group}") };
-        format!("rw,exec,nosuid,nodev,size={bytes},mode={mode:o},{owner}")
+        // A file takes memory that its size does not count. Podman knows no such option.
+        let files = if podman { String::new() } else { format!(",nr_inodes={}", (bytes / 4096).max(1024)) };
+        format!("rw,exec,nosuid,nodev,size={bytes},mode={mode:o},{owner}{files}")
     }
 }
+
+/// What is hidden of `/proc` and `/sys`: what Docker hides by itself, and what else tells about the machine rather than about the
+/// box. Podman keeps its own list.
+pub(super) const MASKED: &[&str] = &[
+    "/proc/acpi",
+    "/proc/asound",
+    "/proc/interrupts",
+    "/proc/kcore",
+    "/proc/key-users",
+    "/proc/keys",
+    "/proc/latency_stats",
+    "/proc/mtrr",
+    "/proc/sched_debug",
+    "/proc/scsi",
+    "/proc/softirqs",
+    "/proc/timer_list",
+    "/proc/timer_stats",
+    "/sys",
+];
 
 /// What containers differ in.
 #[derive(Debug, Clone)]
@@ -129,6 +150,7 @@ impl Hardened {
             log_config: Some(HostConfigLogConfig { typ: Some("none".into()), config: None }),
             restart_policy: Some(RestartPolicy { name: Some(RestartPolicyNameEnum::NO), maximum_retry_count: None }),
             auto_remove: Some(true),
+            masked_paths: (!self.podman).then(|| MASKED.iter().map(|path| (*path).to_owned()).collect()),
             runtime: self.runtime.clone(),
             ..HostConfig::default()
         }

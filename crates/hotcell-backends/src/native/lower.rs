@@ -130,6 +130,8 @@ pub(crate) struct Stage<'a> {
     pub(crate) uid: u32,
     /// Private places, with their modes.
     pub(crate) private: &'a [(&'a str, u32)],
+    /// How much may be written to private places and overlays.
+    pub(crate) disk: Option<u64>,
     /// How many of the host's tasks there may be, where that is not how many the box may have.
     pub(crate) host_tasks: Option<u64>,
     /// The first process of the container, and where it is put.
@@ -155,7 +157,8 @@ pub(crate) fn lower_stage(
 ) -> Result<LoweredStage, CreateError> {
     let policy = &plan.policy;
     let privileged = machine.findings.privileged;
-    let disk = checked_disk(policy)?;
+    checked_disk(policy)?;
+    let disk = stage.disk.unwrap_or(UNLIMITED_DISK);
     let mut rules = Rules::new(machine.findings.landlock, false);
     let mut spec = CellSpec::new(stage_namespaces(privileged), Owner { uid: 0, gid: 0 });
     spec.stage(stage.place);

@@ -26,6 +26,8 @@ pub(super) struct Bundle<'a> {
     pub(super) privileged: bool,
     /// The user that the code sees itself as.
     pub(super) uid: u32,
+    /// How much gVisor's own `/dev/shm` may hold.
+    pub(super) shared_memory: u64,
     /// Where the bundle is mounted.
     pub(super) place: &'a Path,
     /// Places of the root that can be written, or that a policy put there.
@@ -109,8 +111,14 @@ impl Bundle<'_> {
             plain("/proc", "proc", &["nosuid", "noexec", "nodev"]),
             plain("/dev", "tmpfs", self.devices()),
             plain("/dev/pts", "devpts", &["nosuid", "noexec", "newinstance", "ptmxmode=0666", "mode=0620"]),
-            self.bind(Path::new(SHM), Path::new("/dev/shm"), true),
         ];
+        if self.flavour.shares_kernel() {
+            mounts.push(self.bind(Path::new(SHM), Path::new("/dev/shm"), true));
+        } else {
+            // What lies on the host cannot be shared by gVisor's processes as memory.
+            let size = format!("size={}", self.shared_memory);
+            mounts.push(plain("/dev/shm", "tmpfs", &["nosuid", "nodev", "mode=1777", &size]));
+        }
         if !self.flavour.shares_kernel() {
             // Others find these where they are; gVisor takes the root for one file system, which is read-only.
             mounts.extend(self.mounts.iter().map(|mount| self.bind(&mount.path, &mount.path, mount.writable)));

@@ -16,6 +16,11 @@ use crate::native::Machine;
 use crate::native::limits;
 use crate::native::lower::{Lowered, LoweredStage, Stage, filter, lower_stage, stage_namespaces};
 
+/// The part of the disk limit that is gVisor's shared memory.
+const SHM_PART: u64 = 8;
+/// What "unlimited" means for it.
+const UNLIMITED: u64 = 1 << 40;
+
 /// What a container is made of.
 #[derive(Debug)]
 pub(super) struct Container {
@@ -43,13 +48,23 @@ pub(super) fn lower(
     })?;
     let asked = policy.process.user.unwrap_or_default().uid();
     let uid = if privileged || runtime.flavour.maps_any_user() { asked } else { 0 };
-    let private: Vec<(&str, u32)> = PRIVATE.iter().copied().chain([(SHM, 0o1777)]).collect();
+    let mut private = PRIVATE.to_vec();
+    // gVisor has one of its own, which takes its part of the disk limit.
+    let mut shared_memory = 0;
+    let mut disk_held = policy.limits.disk.value;
+    if runtime.flavour.shares_kernel() {
+        private.push((SHM, 0o1777));
+    } else {
+        shared_memory = policy.limits.disk.value.map_or(UNLIMITED, |disk| disk / SHM_PART);
+        disk_held = policy.limits.disk.value.map(|disk| disk - shared_memory);
+    }
     // The host sees what gVisor's kernel is made of, and a few tasks for each of the box's.
     let host_tasks = match policy.limits.processes.value {
         Some(processes) if !runtime.flavour.shares_kernel() => Some(processes.saturating_mul(4).saturating_add(512)),
         _ => None,
     };
     let stage = Stage {
+        disk: disk_held,
         host_tasks,
         place,
         image,
@@ -63,7 +78,7 @@ pub(super) fn lower(
     let mut mounts: Vec<BundleMount> = writable.map(|path| BundleMount { path, writable: true }).collect();
     let shown = policy.filesystem.rules.iter().filter(|rule| rule.access != Access::Deny);
     mounts.extend(shown.map(|rule| BundleMount { path: rule.path.clone(), writable: rule.access != Access::Read }));
-    let bundle = Bundle { policy, flavour: runtime.flavour, privileged, uid, place, mounts: &mounts };
+    let bundle = Bundle { policy, flavour: runtime.flavour, privileged, uid, shared_memory, place, mounts: &mounts };
     let pieces = bundle.pieces();
     let pieces: Vec<&[u8]> = pieces.iter().map(Vec::as_slice).collect();
     lowered.spec.bundle_file("config.json", &pieces);

@@ -1,6 +1,7 @@
 //! A box of Hotcell's.
 
-use std::sync::Arc;
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use async_trait::async_trait;
 use hotcell::outcome::ViolationKind;
@@ -21,6 +22,8 @@ pub struct Boxed {
     kind: RuntimeKind,
     layers: Layers,
     made_of: MadeOf,
+    /// Which programs an image has, as far as somebody asked.
+    programs: Mutex<BTreeMap<String, bool>>,
 }
 
 /// How the reason begins where a box was refused: then there is nothing to attack.
@@ -32,7 +35,13 @@ const SIGSYS: i32 = 31;
 impl Boxed {
     /// Boxes of this backend, as everybody gets them.
     pub fn new(kind: RuntimeKind) -> Self {
-        Self { name: kind.to_string(), kind, layers: Layers::ALL, made_of: MadeOf::default() }
+        Self {
+            name: kind.to_string(),
+            kind,
+            layers: Layers::ALL,
+            made_of: MadeOf::default(),
+            programs: Mutex::default(),
+        }
     }
 
     /// With another image or OCI runtime than that of the backend.
@@ -44,7 +53,7 @@ impl Boxed {
 
     /// Native boxes that lack layers; `name` says which.
     pub fn knocked_out(name: String, layers: Layers) -> Self {
-        Self { name, kind: RuntimeKind::Native, layers, made_of: MadeOf::default() }
+        Self { name, kind: RuntimeKind::Native, layers, made_of: MadeOf::default(), programs: Mutex::default() }
     }
 
     /// An engine of its own.
@@ -58,6 +67,20 @@ impl Boxed {
             kind => registry::start(kind, options).await.map_err(|error| in_full(&error))?,
         };
         Engine::with_backends(vec![backend]).await.map_err(|error| in_full(&error))
+    }
+
+    fn programs(&self) -> MutexGuard<'_, BTreeMap<String, bool>> {
+        // Nothing panics while it is held.
+        self.programs.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Asks a box whether it has a program.
+    async fn looks_for(&self, name: &str) -> Result<bool, String> {
+        let engine = self.engine().await?;
+        let command = SpawnConfig::new("/bin/sh").args(["-c", "command -v \"$0\"", name]);
+        let output = engine.run_with(&self.accept(Policy::default()), command).await;
+        engine.close().await;
+        output.map(|output| output.status().success()).map_err(|error| in_full(&error))
     }
 
     /// The policy as this box accepts it: one that lacks a layer wants to hear that this is known.
@@ -112,6 +135,18 @@ impl Target for Boxed {
             }
             _ => Ok(ran(&output)),
         }
+    }
+
+    async fn has_program(&self, name: &str) -> bool {
+        if self.kind != RuntimeKind::Docker && self.made_of.image.is_none() {
+            return true;
+        }
+        if let Some(known) = self.programs().get(name) {
+            return *known;
+        }
+        let there = self.looks_for(name).await.unwrap_or(false);
+        self.programs().insert(name.to_owned(), there);
+        there
     }
 
     fn boxed(&self) -> Option<&Boxed> {

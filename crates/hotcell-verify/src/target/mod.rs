@@ -125,6 +125,11 @@ pub trait Target: Debug + Sync {
     /// Runs the attack to its end.
     async fn run(&self, job: &Job<'_>) -> Result<Ran, NotRun>;
 
+    /// Whether a program of the host's is there as well. Most sandboxes show the host's own.
+    async fn has_program(&self, _name: &str) -> bool {
+        true
+    }
+
     /// Hotcell's own box, if it is one: for attacks on the host's side of it.
     fn boxed(&self) -> Option<&Boxed> {
         None
