@@ -175,6 +175,10 @@ pub enum Need {
     Landlock(u32),
     /// A program on the host, by name.
     Program(&'static str),
+    /// The host's own system directories, rather than those of an image.
+    HostSystem,
+    /// A name for the user of the box.
+    UserName,
     /// A device node that this user may open.
     Device(&'static str),
 }

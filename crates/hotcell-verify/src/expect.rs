@@ -1,7 +1,8 @@
 //! Holes that are known to be there, per sandbox. A known hole that is not found is as much a surprise as one that is not
 //! known: either way this table, or the suite, is wrong.
 //!
-//! Native boxes have none. The references are `bwrap` and `unshare` without any option that would help.
+//! Native boxes have none. Containers have a few, each of which is either beyond what an engine can be asked for, or a thing of the
+//! container's own kernel that only looks like one of the host's. The references are `bwrap` and `unshare` without any option that would help.
 
 use Who::{Everybody, Root};
 
@@ -49,8 +50,66 @@ enum Who {
 const BOTH: &[&str] = &["bwrap", "unshare"];
 const BUBBLEWRAP: &[&str] = &["bwrap"];
 const UNSHARE: &[&str] = &["unshare"];
+const CONTAINERS: &[&str] = &["docker", "oci", "gvisor"];
+const DOCKER: &[&str] = &["docker"];
+const GVISOR: &[&str] = &["gvisor"];
 
 const GAPS: &[Gaps] = &[
+    Gaps {
+        sandboxes: CONTAINERS,
+        who: Everybody,
+        why: "to set these bits takes a capability, of which a container's first process has none; nothing can gain one, as the \
+              bounding set is empty",
+        checks: &["process.secure-bits"],
+    },
+    Gaps {
+        sandboxes: DOCKER,
+        who: Root,
+        why: "the engine gives its containers the host's user namespace",
+        checks: &["process.namespaces", "process.identity"],
+    },
+    Gaps {
+        sandboxes: DOCKER,
+        who: Everybody,
+        why: "an open network is the engine's bridge, with ports of its own",
+        checks: &["network.shared-port"],
+    },
+    Gaps {
+        sandboxes: DOCKER,
+        who: Everybody,
+        why: "the box is the engine's, and does not need our helper",
+        checks: &["supervisor.killed-helper"],
+    },
+    Gaps {
+        sandboxes: GVISOR,
+        who: Everybody,
+        why: "these devices, files and settings are those of gVisor's own kernel, and end with it",
+        checks: &[
+            "filesystem.sys",
+            "filesystem.devices",
+            "process.parent-memory",
+            "process.raise-limits",
+            "process.identity",
+            "kernel.fuse",
+            "kernel.tunnel",
+            "kernel.drivers",
+            "network.privileged-options",
+            "resources.timers",
+            "resources.priority",
+        ],
+    },
+    Gaps {
+        sandboxes: GVISOR,
+        who: Everybody,
+        why: "gVisor does not show how a file system is mounted, and has nobody whose rights a set-user-ID program could give",
+        checks: &["filesystem.honoured-set-user-id"],
+    },
+    Gaps {
+        sandboxes: GVISOR,
+        who: Everybody,
+        why: "gVisor does not shield the first process of a container: code can end its own box, and nothing else",
+        checks: &["supervisor.signaled-init"],
+    },
     Gaps {
         sandboxes: BOTH,
         who: Everybody,

@@ -103,10 +103,15 @@ fn means(word: &str, check: &Check) -> bool {
 /// What a check needs and the sandbox does not have, although this machine does.
 async fn missing_inside(check: &Check, target: &dyn Target) -> Option<String> {
     for need in check.needs {
-        if let Need::Program(name) = need
-            && !target.has_program(name).await
-        {
-            return Some(format!("{name} is not in the image"));
+        match need {
+            Need::Program(name) if !target.answers(&format!("command -v {name}")).await => {
+                return Some(format!("{name} is not in the image"));
+            }
+            Need::UserName if !target.answers("id -un").await => {
+                return Some("the image has no name for the user".to_owned());
+            }
+            Need::HostSystem if target.has_image() => return Some("what is there is the image's own".to_owned()),
+            _ => {}
         }
     }
     None
@@ -123,6 +128,7 @@ fn missing(check: &Check) -> Option<String> {
         Need::Address => {
             crate::arena::own_address().is_none().then(|| "this machine has no address but its loopback's".to_owned())
         }
+        Need::HostSystem | Need::UserName => None,
         Need::Program(name) => {
             let path = std::env::var_os("PATH").unwrap_or_default();
             let there = std::env::split_paths(&path).any(|directory| directory.join(name).is_file());

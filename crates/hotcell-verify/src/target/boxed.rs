@@ -22,8 +22,8 @@ pub struct Boxed {
     kind: RuntimeKind,
     layers: Layers,
     made_of: MadeOf,
-    /// Which programs an image has, as far as somebody asked.
-    programs: Mutex<BTreeMap<String, bool>>,
+    /// What an image answered, as far as somebody asked.
+    answers: Mutex<BTreeMap<String, bool>>,
 }
 
 /// How the reason begins where a box was refused: then there is nothing to attack.
@@ -40,7 +40,7 @@ impl Boxed {
             kind,
             layers: Layers::ALL,
             made_of: MadeOf::default(),
-            programs: Mutex::default(),
+            answers: Mutex::default(),
         }
     }
 
@@ -53,7 +53,7 @@ impl Boxed {
 
     /// Native boxes that lack layers; `name` says which.
     pub fn knocked_out(name: String, layers: Layers) -> Self {
-        Self { name, kind: RuntimeKind::Native, layers, made_of: MadeOf::default(), programs: Mutex::default() }
+        Self { name, kind: RuntimeKind::Native, layers, made_of: MadeOf::default(), answers: Mutex::default() }
     }
 
     /// An engine of its own.
@@ -69,15 +69,15 @@ impl Boxed {
         Engine::with_backends(vec![backend]).await.map_err(|error| in_full(&error))
     }
 
-    fn programs(&self) -> MutexGuard<'_, BTreeMap<String, bool>> {
+    fn answers(&self) -> MutexGuard<'_, BTreeMap<String, bool>> {
         // Nothing panics while it is held.
-        self.programs.lock().unwrap_or_else(PoisonError::into_inner)
+        self.answers.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Asks a box whether it has a program.
-    async fn looks_for(&self, name: &str) -> Result<bool, String> {
+    /// Asks a box.
+    async fn asks(&self, script: &str) -> Result<bool, String> {
         let engine = self.engine().await?;
-        let command = SpawnConfig::new("/bin/sh").args(["-c", "command -v \"$0\"", name]);
+        let command = SpawnConfig::new("/bin/sh").args(["-c", script]);
         let output = engine.run_with(&self.accept(Policy::default()), command).await;
         engine.close().await;
         output.map(|output| output.status().success()).map_err(|error| in_full(&error))
@@ -137,16 +137,20 @@ impl Target for Boxed {
         }
     }
 
-    async fn has_program(&self, name: &str) -> bool {
-        if self.kind != RuntimeKind::Docker && self.made_of.image.is_none() {
+    fn has_image(&self) -> bool {
+        self.kind == RuntimeKind::Docker || self.made_of.image.is_some()
+    }
+
+    async fn answers(&self, script: &str) -> bool {
+        if !self.has_image() {
             return true;
         }
-        if let Some(known) = self.programs().get(name) {
+        if let Some(known) = self.answers().get(script) {
             return *known;
         }
-        let there = self.looks_for(name).await.unwrap_or(false);
-        self.programs().insert(name.to_owned(), there);
-        there
+        let answer = self.asks(script).await.unwrap_or(false);
+        self.answers().insert(script.to_owned(), answer);
+        answer
     }
 
     fn boxed(&self) -> Option<&Boxed> {

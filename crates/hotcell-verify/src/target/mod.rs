@@ -125,8 +125,13 @@ pub trait Target: Debug + Sync {
     /// Runs the attack to its end.
     async fn run(&self, job: &Job<'_>) -> Result<Ran, NotRun>;
 
-    /// Whether a program of the host's is there as well. Most sandboxes show the host's own.
-    async fn has_program(&self, _name: &str) -> bool {
+    /// Whether its system directories are those of an image. Most sandboxes show the host's own.
+    fn has_image(&self) -> bool {
+        false
+    }
+
+    /// Whether a shell in it succeeds with this script, where that is not a matter of course.
+    async fn answers(&self, _script: &str) -> bool {
         true
     }
 

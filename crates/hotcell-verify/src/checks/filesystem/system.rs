@@ -93,7 +93,7 @@ pub(super) const CHECKS: &[Check] = &[
     check("filesystem.system-secrets", Filesystem, "open the machine's password hashes and host keys")
         .safe("they do not exist in the box")
         .impact(Impact::HostLeak)
-        .needs(&[Need::Root])
+        .needs(&[Need::Root, Need::HostSystem])
         .intruder(&[
             "open",
             "/etc/shadow",

@@ -104,7 +104,7 @@ async fn dropped_box(boxed: &Boxed, arena: &Arena) -> Seen {
     let process = start_daemon(&*sandbox, arena).await?;
     drop(sandbox);
     // Dropping does not wait. The engine still runs, so it is not its end that ends the box.
-    let gone = wait_for(|| !arena.has_survivors());
+    let gone = wait_for_async(|| !arena.has_survivors()).await;
     drop(process);
     engine.close().await;
     Ok(if gone { String::new() } else { "reached a life after the box\n".to_owned() })

@@ -64,7 +64,8 @@ const SCRIPTS: &[Check] = &[
         "sys.path.insert(0, os.path.abspath('lib'))",
         "import pocket",
         "print('works' if pocket.ANSWER == 42 else 'no')",
-    ),
+    )
+    .needs(&[PYTHON, Need::Program("pip3")]),
     script!(
         "git",
         "make a repository, commit to it, clone it",
@@ -200,13 +201,15 @@ const SCRIPTS: &[Check] = &[
         "user = pwd.getpwuid(os.getuid()).pw_name",
         "right = '127.0.0.1' in addresses and user and grp.getgrgid(os.getgid()).gr_name and socket.gethostname()",
         "print('works' if right else 'no')",
-    ),
+    )
+    .needs(&[PYTHON, Need::UserName]),
     script!(
         "users-and-time",
         "ask for the user, the date and the time zone",
         "whoami > /dev/null && id -un > /dev/null && test \"$(TZ=UTC date -d @0 +%Y-%m-%d)\" = 1970-01-01 || exit",
         "test \"$(date +%s)\" -gt 1700000000 && test -n \"$(date +%Z)\" && echo works",
-    ),
+    )
+    .needs(&[Need::UserName]),
     python!(
         "locale",
         "print and sort text that is not ASCII",
