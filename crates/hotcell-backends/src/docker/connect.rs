@@ -80,6 +80,8 @@ pub(super) type Environment<'a> = &'a dyn Fn(&str) -> Option<OsString>;
 pub(super) struct Connection {
     pub(super) client: Docker,
     pub(super) address: Address,
+    /// Whether who listens there is not root. Not every engine says it of itself.
+    pub(super) rootless: bool,
 }
 
 /// Connects to the engine at `host`, or to the one that the environment names.
@@ -91,11 +93,21 @@ pub(super) async fn connect(host: Option<&str>) -> Result<Connection, ConnectErr
     let mut tried = Vec::new();
     for address in addresses {
         match try_address(&address).await {
-            Ok(client) => return Ok(Connection { client, address }),
+            Ok(client) => {
+                let rootless = is_rootless(&address).await;
+                return Ok(Connection { client, address, rootless });
+            }
             Err(reason) => tried.push(format!("{address}: {reason}")),
         }
     }
     Err(ConnectError::NoEngine { tried: tried.join("; ") })
+}
+
+/// Whether the socket is listened on by somebody who is not root, as the kernel says.
+async fn is_rootless(address: &Address) -> bool {
+    let Address::Unix(path) = address else { return false };
+    let connected = tokio::net::UnixStream::connect(path).await;
+    connected.and_then(|stream| stream.peer_cred()).is_ok_and(|listener| listener.uid() != 0)
 }
 
 async fn try_address(address: &Address) -> Result<Docker, String> {

@@ -132,7 +132,7 @@ impl DockerBackend {
         let (info, version) = info.and_then(|info| version.map(|version| (info, version))).map_err(|error| {
             DockerError::NoInformation { address: connection.address.to_string(), reason: engine_error(&error) }
         })?;
-        let engine = EngineFacts::new(&info, &version);
+        let engine = EngineFacts::new(&info, &version, connection.rootless);
         let here = Here::look();
         let capabilities = probe::capabilities(&engine, here, options.runtime.as_deref());
         let place = Place::open().map_err(DockerError::NoPlace)?;

@@ -50,26 +50,25 @@ pub struct EngineFacts {
 
 impl EngineFacts {
     /// What an engine says about itself.
-    pub(super) fn new(info: &SystemInfo, version: &SystemVersion) -> Self {
+    pub(super) fn new(info: &SystemInfo, version: &SystemVersion, rootless: bool) -> Self {
         let options = info.security_options.as_deref().unwrap_or_default();
         let has =
             |name: &str| options.iter().any(|option| option.split(',').any(|part| part == format!("name={name}")));
         let components = version.components.as_deref().unwrap_or_default();
         let driver = info.cgroup_driver.unwrap_or(SystemInfoCgroupDriverEnum::NONE);
-        let no_cgroups = driver == SystemInfoCgroupDriverEnum::NONE;
+        let rootless = rootless || has("rootless");
+        let second_version = info.cgroup_version == Some(SystemInfoCgroupVersionEnum::_2);
+        // Version 1 cannot be handed to somebody who is not root; Podman takes limits all the same, and ignores them.
+        let no_cgroups = driver == SystemInfoCgroupDriverEnum::NONE || rootless && !second_version;
         let runtimes = info.runtimes.iter().flatten();
         Self {
             podman: components.iter().any(|component| component.name.contains("Podman")),
             version: version.version.clone().unwrap_or_default(),
             api: version.api_version.clone().unwrap_or_default(),
-            rootless: has("rootless"),
+            rootless,
             remaps_users: has("userns"),
-            cgroup_version: match info.cgroup_version {
-                _ if no_cgroups => None,
-                Some(SystemInfoCgroupVersionEnum::_2) => Some(2),
-                // Engines that do not say are older than version 2.
-                _ => Some(1),
-            },
+            // Engines that do not say are older than version 2.
+            cgroup_version: (!no_cgroups).then_some(if second_version { 2 } else { 1 }),
             cgroup_driver: driver.to_string(),
             memory: !no_cgroups && info.memory_limit == Some(true),
             swap: info.swap_limit == Some(true),

@@ -83,7 +83,9 @@ async fn make(shared: &Shared, plan: Plan) -> Result<DockerSandbox, CreateError>
     }
     let landlock = if own_kernel { Abi(0) } else { shared.here.landlock };
     let (setup, descriptions) = lower::confine(&plan.policy, &image, landlock).into_setup();
-    let cgroup = u32::try_from(pid).ok().and_then(|pid| cgroup::Group::of_process(pid).ok().flatten());
+    // Where the engine makes none, the process is in one that it shares with others.
+    let pid_in_cgroup = u32::try_from(pid).ok().filter(|_| shared.engine.cgroup_version.is_some());
+    let cgroup = pid_in_cgroup.and_then(|pid| cgroup::Group::of_process(pid).ok().flatten());
     let mut plan = plan;
     let overlays = match mounts_inside && !plan.policy.filesystem.rules.is_empty() {
         true => mount_trees(shared, &container, pid, &mut plan, hardened.user).await?,
