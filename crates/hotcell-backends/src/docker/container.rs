@@ -1,10 +1,11 @@
 //! One container: made, attached to, started, and removed.
 
 use std::io;
+use std::os::fd::OwnedFd;
 use std::path::Path;
 use std::pin::Pin;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::task::{Context, Poll};
 use std::time::Duration;
 
@@ -18,6 +19,7 @@ use bollard::query_parameters::{
 };
 use futures_core::Stream;
 use hotcell_linux::{Cell, Keeper};
+use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
 use tokio::io::{AsyncRead, ReadBuf};
 use tokio::runtime::Handle;
 use tokio::sync::watch;
@@ -48,7 +50,9 @@ pub(super) struct Container {
     begun: AtomicBool,
     removal: watch::Sender<Removal>,
     /// Holds names on the host for it, until it is gone.
-    holder: Mutex<Option<Cell>>,
+    holder: Mutex<Option<Arc<Cell>>>,
+    /// Its first process, whose end is everybody's in it.
+    first: OnceLock<OwnedFd>,
 }
 
 impl Container {
@@ -63,13 +67,32 @@ impl Container {
             begun: AtomicBool::new(false),
             removal: watch::Sender::new(Removal::Pending),
             holder: Mutex::new(None),
+            first: OnceLock::new(),
         }))
     }
 
     /// Has it keep what holds names on the host: whoever let go of them while something still runs inside would let it
     /// take them.
-    pub(super) fn keep(&self, holder: Option<Cell>) {
-        *self.holder.lock().unwrap_or_else(PoisonError::into_inner) = holder;
+    /// If the holder ends before the container does, the container ends with it.
+    pub(super) fn keep(self: &Arc<Self>, holder: Option<Cell>) {
+        let Some(holder) = holder.map(Arc::new) else { return };
+        *self.holder.lock().unwrap_or_else(PoisonError::into_inner) = Some(Arc::clone(&holder));
+        let container = Arc::downgrade(self);
+        self.runtime.spawn(async move {
+            holder.gone().await;
+            if let Some(container) = container.upgrade() {
+                container.begin_removal();
+            }
+        });
+    }
+
+    /// Holds its first process. Whether that is its first process is to be asked after this: from then on the number cannot
+    /// have become another's.
+    pub(super) fn hold_first(&self, pid: i64) {
+        let pid = i32::try_from(pid).ok().and_then(Pid::from_raw);
+        if let Some(first) = pid.and_then(|pid| pidfd_open(pid, PidfdFlags::empty()).ok()) {
+            let _ = self.first.set(first);
+        }
     }
 
     /// The engine's name for it.
@@ -104,6 +127,10 @@ impl Container {
     pub(super) fn begin_removal(&self) {
         if self.begun.swap(true, Ordering::AcqRel) {
             return;
+        }
+        // At once, where that is allowed: whoever drops a box may not let the runtime do anything for a while.
+        if let Some(first) = self.first.get() {
+            let _ = pidfd_send_signal(first, Signal::KILL);
         }
         let (client, id, removal) = (self.client.clone(), self.id.clone(), self.removal.clone());
         let holder = self.holder.lock().unwrap_or_else(PoisonError::into_inner).take();

@@ -70,6 +70,7 @@ async fn make(shared: &Shared, plan: Plan) -> Result<DockerSandbox, CreateError>
     if let Some(ended) = has_ended(&running) {
         return Err(failed("starting the container", &ended));
     }
+    container.hold_first(pid);
     if !container::is_here(pid, container.id(), shared.engine.cgroup_version.is_some()) {
         return Err(elsewhere());
     }
@@ -114,7 +115,7 @@ async fn make(shared: &Shared, plan: Plan) -> Result<DockerSandbox, CreateError>
 /// Mounts the trees of the plan into the container, in which nothing runs yet but our init.
 async fn mount_trees(
     shared: &Shared,
-    container: &Container,
+    container: &Arc<Container>,
     pid: i64,
     plan: &mut Plan,
     uid: u32,
