@@ -238,7 +238,9 @@ fn host(config: &HostConfig, meant: &Hardened, sockets: &[&Path]) -> Result<(), 
     absent("PublishAllPorts", publish_all_ports)?;
     must("ReadonlyRootfs", *readonly_rootfs == Some(true))?;
     let profile = format!("seccomp={}", meant.seccomp);
-    let confined = security_opt.as_deref().is_some_and(|options| options == ["no-new-privileges", profile.as_str()]);
+    let (always, further) = security_opt.as_deref().unwrap_or_default().split_at_checked(2).unwrap_or_default();
+    let masks = if meant.podman { vec![format!("mask={}", MASKED.join(":"))] } else { Vec::new() };
+    let confined = always == ["no-new-privileges", profile.as_str()] && further == masks;
     must("SecurityOpt", confined && (meant.seccomp.starts_with('{') || meant.seccomp.starts_with('/')))?;
     absent("StorageOpt", storage_opt)?;
     let closed = tmpfs.as_ref().is_some_and(|tmpfs| {

@@ -252,6 +252,16 @@ fn sources_that_a_policy_cannot_mean_are_refused_however_they_came_about() {
 }
 
 #[test]
+fn podman_is_told_what_to_mask() {
+    let directory = tempfile::tempdir().unwrap();
+    let meant = Hardened { podman: true, ..meant(directory.path()) };
+    assert_eq!(check(&meant.body(), &meant, &[]), Ok(()));
+    let mut body = meant.body();
+    body.host_config.as_mut().unwrap().security_opt.as_mut().unwrap().pop();
+    assert_eq!(check(&body, &meant, &[]), Err(Unsafe { field: "SecurityOpt" }));
+}
+
+#[test]
 fn an_image_goes_by_its_digest() {
     let directory = tempfile::tempdir().unwrap();
     let mut meant = meant(directory.path());

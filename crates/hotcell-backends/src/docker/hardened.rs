@@ -120,6 +120,13 @@ impl Hardened {
         }
     }
 
+    /// Podman has no field for what is masked beyond its own list, but such an option.
+    pub(super) fn security_options(&self) -> Vec<String> {
+        let mask = self.podman.then(|| format!("mask={}", MASKED.join(":")));
+        let always = ["no-new-privileges".to_owned(), format!("seccomp={}", self.seccomp)];
+        always.into_iter().chain(mask).collect()
+    }
+
     fn host_config(&self) -> HostConfig {
         let options = |tmpfs: &Tmpfs| tmpfs.options(self.user, self.group, self.podman);
         let tmpfs = self.tmpfs.iter().map(|(path, tmpfs)| (path.to_string_lossy().into_owned(), options(tmpfs)));
@@ -131,7 +138,7 @@ impl Hardened {
         HostConfig {
             privileged: Some(false),
             cap_drop: Some(vec!["ALL".into()]),
-            security_opt: Some(vec!["no-new-privileges".into(), format!("seccomp={}", self.seccomp)]),
+            security_opt: Some(self.security_options()),
             readonly_rootfs: Some(true),
             network_mode: Some(self.network.mode().into()),
             ipc_mode: Some("private".into()),
