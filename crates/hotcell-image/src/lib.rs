@@ -39,4 +39,4 @@ pub use progress::{Progress, Step, silent};
 #[cfg(feature = "registry")]
 pub use registry::Credentials;
 pub use registry::PullOptions;
-pub use store::{Image, Listed, Pruned, Removed, Rootfs, Store};
+pub use store::{Image, Leftover, Listed, Pruned, Removed, Rootfs, Store};

@@ -12,6 +12,8 @@ use rustix::io::Errno;
 
 use crate::error::StoreError;
 
+/// For what can wait for another time.
+pub(super) const A_MOMENT: Duration = Duration::from_secs(1);
 /// For what others do quickly.
 pub(super) const SHORT: Duration = Duration::from_secs(120);
 /// For somebody else's unpacking of a large image.

@@ -27,7 +27,7 @@ use std::path::{Path, PathBuf};
 use std::time::{SystemTime, UNIX_EPOCH};
 
 pub use image::{Image, Listed};
-pub use prune::{Pruned, Removed};
+pub use prune::{Leftover, Pruned, Removed};
 pub use rootfs::Rootfs;
 
 pub(crate) use blobs::Incoming;
@@ -58,9 +58,21 @@ impl Store {
     /// Without a place: `HOTCELL_IMAGE_STORE`, else for root `/var/cache/hotcell/images`, else `hotcell/images` in
     /// `XDG_CACHE_HOME` or `~/.cache`.
     pub fn open(place: Option<PathBuf>) -> Result<Self, StoreError> {
-        let place = place.map_or_else(place::default, Ok)?;
-        let place = std::path::absolute(&place).map_err(StoreError::file("find", &place))?;
+        let place = absolute(place)?;
         make_directory(&place)?;
+        Self::prepare(place)
+    }
+
+    /// Like [`Store::open`], but none if there is no store yet.
+    pub fn open_existing(place: Option<PathBuf>) -> Result<Option<Self>, StoreError> {
+        let place = absolute(place)?;
+        if !place.is_dir() {
+            return Ok(None);
+        }
+        Self::prepare(place).map(Some)
+    }
+
+    fn prepare(place: PathBuf) -> Result<Self, StoreError> {
         let status = fs::metadata(&place).map_err(StoreError::file("look at", &place))?;
         if status.uid() != rustix::process::geteuid().as_raw() {
             return Err(StoreError::Unsafe { path: place, why: "belongs to somebody else" });
@@ -225,6 +237,11 @@ impl Store {
 /// Seconds since 1970.
 fn now() -> u64 {
     SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs())
+}
+
+fn absolute(place: Option<PathBuf>) -> Result<PathBuf, StoreError> {
+    let place = place.map_or_else(place::default, Ok)?;
+    std::path::absolute(&place).map_err(StoreError::file("find", &place))
 }
 
 fn make_directory(path: &Path) -> Result<(), StoreError> {

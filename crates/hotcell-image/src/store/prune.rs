@@ -7,7 +7,7 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use super::lock::{Lock, SHORT};
+use super::lock::{A_MOMENT, Lock, SHORT};
 use super::{Image, Store};
 use crate::digest::Digest;
 use crate::error::{ImageError, StoreError};
@@ -36,6 +36,16 @@ pub struct Pruned {
     pub freed: u64,
     /// Bytes that are left in the store.
     pub left: u64,
+}
+
+/// Something that a process that died was writing.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Leftover {
+    /// The file or directory.
+    pub path: PathBuf,
+    /// Why it is still there, if it should have been removed and could not be.
+    pub problem: Option<String>,
 }
 
 /// Something that could be removed.
@@ -105,6 +115,23 @@ impl Store {
             }
         }
         Ok(Pruned { left, ..pruned })
+    }
+
+    /// What processes that died were writing; removed unless `only_look` is set. None if the store is in use at this moment, so
+    /// that nobody can tell: whoever adds something next removes it.
+    pub fn leftovers(&self, only_look: bool) -> Result<Option<Vec<Leftover>>, StoreError> {
+        let alone = match Lock::exclusive(&self.place.join("removal.lock"), A_MOMENT) {
+            Err(StoreError::Busy { .. }) => return Ok(None),
+            alone => alone?,
+        };
+        let found = entries(&self.place.join("temporary"))?.into_iter().map(|entry| {
+            let path = entry.path();
+            let removed = if only_look { Ok(()) } else { remove_any(&path) };
+            Leftover { path, problem: removed.err().map(|error| error.to_string()) }
+        });
+        let found = found.collect();
+        drop(alone);
+        Ok(Some(found))
     }
 
     /// Whatever is there was left by a process that died: the caller is alone.
