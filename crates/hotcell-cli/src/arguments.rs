@@ -70,7 +70,7 @@ pub(crate) enum Command {
     #[cfg(target_os = "linux")]
     #[command(after_help = VERIFY_EXAMPLES)]
     Verify(VerifyArguments),
-    /// List, get, take in, remove and write images
+    /// Build, list, get, take in, remove and write images
     #[cfg(target_os = "linux")]
     Image(crate::arguments_image::ImageArguments),
     /// Print the JSON Schema of hotcell.toml

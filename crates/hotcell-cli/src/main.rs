@@ -11,6 +11,7 @@ mod failure;
 mod json;
 mod output;
 mod policy_flags;
+mod progress;
 mod report;
 mod session;
 mod table;

@@ -1,20 +1,21 @@
 //! `hotcell image`: the images that boxes are made of.
 
 use std::fs::File;
-use std::io::{self, BufWriter, IsTerminal, Write};
+use std::io::{self, BufWriter, IsTerminal};
 use std::path::{Path, PathBuf};
-use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+use std::time::{SystemTime, UNIX_EPOCH};
 
 use hotcell::config::quantity::parse_size;
 use hotcell_image::{ExportFormat, Image, ImageError, Listed, Progress, PullOptions, Store, StoreError};
 use serde::Serialize;
 
-use super::block_on;
+use super::{block_on, image_build};
 use crate::arguments_image::{
     ArchiveFormat, ExportArguments, ImageArguments, ImageCommand, ImportArguments, ListArguments, PruneArguments,
     PullArguments, RemoveArguments,
 };
 use crate::failure::Failure;
+use crate::progress::{Line, size};
 use crate::table::aligned;
 use crate::{exit, json, output};
 
@@ -28,6 +29,7 @@ pub(crate) fn execute(arguments: &ImageArguments) -> Result<u8, Failure> {
         ImageCommand::Rm(arguments) => remove(&store, arguments),
         ImageCommand::Prune(arguments) => prune(&store, arguments),
         ImageCommand::Export(arguments) => export(&store, arguments),
+        ImageCommand::Build(arguments) => image_build::execute(&store, arguments),
     }
 }
 
@@ -124,18 +126,18 @@ fn show(image: &Image, as_json: bool) -> Result<u8, Failure> {
 fn pull(store: &Store, arguments: &PullArguments) -> Result<u8, Failure> {
     let mut options = PullOptions::default();
     options.refresh = arguments.refresh;
-    let mut bar = Bar::new();
+    let mut line = Line::new();
     let pulled =
-        block_on(async { Ok(store.pull_with(&arguments.name, &options, &mut |progress| bar.show(&progress)).await) })?;
-    bar.end();
+        block_on(async { Ok(store.pull_with(&arguments.name, &options, &mut |progress| line.show(|| progress_text(&progress))).await) })?;
+    line.end();
     show(&pulled?, arguments.json)
 }
 
 fn import(store: &Store, arguments: &ImportArguments) -> Result<u8, Failure> {
-    let mut bar = Bar::new();
+    let mut line = Line::new();
     let name = arguments.name.as_deref();
-    let imported = store.import(&arguments.source, name, &mut |progress| bar.show(&progress));
-    bar.end();
+    let imported = store.import(&arguments.source, name, &mut |progress| line.show(|| progress_text(&progress)));
+    line.end();
     show(&imported?, arguments.json)
 }
 
@@ -213,18 +215,24 @@ fn export(store: &Store, arguments: &ExportArguments) -> Result<u8, Failure> {
             exported => exported.map(|()| exit::SUCCESS).map_err(Failure::from),
         };
     }
-    let unfinished = Unfinished::beside(&arguments.output);
-    let failed = |error| Failure::new("image", format!("cannot write {}: {error}", arguments.output.display()));
-    let mut writer = BufWriter::new(File::create_new(&unfinished.0).map_err(failed)?);
-    store.export(&image, format, &mut writer)?;
-    let file = writer.into_inner().map_err(|error| failed(error.into_error()))?;
-    let size = file.metadata().map_err(failed)?.len();
-    std::fs::rename(&unfinished.0, &arguments.output).map_err(failed)?;
+    let size = export_to(store, &image, format, &arguments.output)?;
     if !arguments.json {
         return Ok(exit::SUCCESS);
     }
     let file = arguments.output.display().to_string();
     output::to_stdout(&json::line(&ExportedObject { digest: image.digest().to_string(), file, size }))
+}
+
+/// Writes an archive to a file, and says how large it is.
+pub(super) fn export_to(store: &Store, image: &Image, format: ExportFormat, path: &Path) -> Result<u64, Failure> {
+    let unfinished = Unfinished::beside(path);
+    let failed = |error| Failure::new("image", format!("cannot write {}: {error}", path.display()));
+    let mut writer = BufWriter::new(File::create_new(&unfinished.0).map_err(failed)?);
+    store.export(image, format, &mut writer)?;
+    let file = writer.into_inner().map_err(|error| failed(error.into_error()))?;
+    let size = file.metadata().map_err(failed)?.len();
+    std::fs::rename(&unfinished.0, path).map_err(failed)?;
+    Ok(size)
 }
 
 /// A file that is only called what it should be once it is whole.
@@ -245,48 +253,10 @@ impl Drop for Unfinished {
     }
 }
 
-/// A line on a terminal, and nothing elsewhere.
-struct Bar {
-    shown: bool,
-    last: Option<Instant>,
-}
-
-impl Bar {
-    const OFTEN: Duration = Duration::from_millis(100);
-
-    fn new() -> Self {
-        Self { shown: io::stderr().is_terminal(), last: None }
-    }
-
-    fn show(&mut self, progress: &Progress) {
-        if !self.shown || self.last.is_some_and(|last| last.elapsed() < Self::OFTEN) {
-            return;
-        }
-        self.last = Some(Instant::now());
-        let total = progress.total.map(|total| format!(" of {}", size(total))).unwrap_or_default();
-        output::status(&format!("{} {}: {}{total}", progress.step.as_str(), progress.what, size(progress.done)));
-    }
-
-    fn end(&self) {
-        if self.last.is_some() {
-            output::status("");
-        }
-        // What is left of a line in a buffer would appear after the result.
-        let _ = io::stderr().flush();
-    }
-}
-
-/// Bytes for people.
-fn size(bytes: u64) -> String {
-    const UNITS: [&str; 5] = ["B", "KiB", "MiB", "GiB", "TiB"];
-    let mut unit = 0;
-    let mut tenths = bytes.saturating_mul(10);
-    while tenths >= 10 * 1024 && unit + 1 < UNITS.len() {
-        tenths /= 1024;
-        unit += 1;
-    }
-    let fraction = if unit > 0 && tenths < 1000 { format!(".{}", tenths % 10) } else { String::new() };
-    format!("{}{fraction} {}", tenths / 10, UNITS.get(unit).unwrap_or(&""))
+/// How far a pull or an import is, as people read it.
+fn progress_text(progress: &Progress) -> String {
+    let total = progress.total.map(|total| format!(" of {}", size(total))).unwrap_or_default();
+    format!("{} {}: {}{total}", progress.step.as_str(), progress.what, size(progress.done))
 }
 
 /// How long ago, for people.
@@ -297,26 +267,5 @@ fn ago(seconds: u64) -> String {
         passed @ 120..=7199 => format!("{} minutes ago", passed / 60),
         passed @ 7200..=172_799 => format!("{} hours ago", passed / 3600),
         passed => format!("{} days ago", passed / 86_400),
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::size;
-
-    #[test]
-    fn sizes_are_short() {
-        let known = [
-            (0, "0 B"),
-            (1023, "1023 B"),
-            (1024, "1.0 KiB"),
-            (1536, "1.5 KiB"),
-            (100 << 20, "100 MiB"),
-            (3 << 30, "3.0 GiB"),
-        ];
-        for (bytes, text) in known {
-            assert_eq!(size(bytes), text);
-        }
-        assert!(size(u64::MAX).ends_with("TiB"));
     }
 }

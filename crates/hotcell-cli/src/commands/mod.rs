@@ -4,6 +4,8 @@ pub(crate) mod completions;
 pub(crate) mod doctor;
 #[cfg(target_os = "linux")]
 pub(crate) mod image;
+#[cfg(target_os = "linux")]
+mod image_build;
 pub(crate) mod plan;
 pub(crate) mod run;
 pub(crate) mod schema;

@@ -28,6 +28,7 @@ mod tree;
 
 use std::env;
 use std::fs::{self, Permissions};
+use std::io;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 
@@ -74,6 +75,8 @@ pub struct Built {
     pub sha256: String,
     /// How many bytes the archive has.
     pub size: u64,
+    /// How many bytes its files need on a disk with blocks of 4096 bytes.
+    pub unpacked: u64,
     /// Whether the archive is the one that the lock file's maker got. Nothing, if the lock file does not say.
     pub as_recorded: Option<bool>,
     /// How the image is to be run.
@@ -170,8 +173,22 @@ fn build_locked(lock: &Lock, options: &BuildOptions, progress: &mut dyn FnMut(&s
 fn describe(tar: PathBuf, lock: &Lock) -> Result<Built, BuildError> {
     let size = fs::metadata(&tar).map_err(BuildError::file("read", &tar))?.len();
     let sha256 = fetch::sha256_of_file(&tar)?;
+    let unpacked = unpacked_size(&tar).map_err(BuildError::file("read", &tar))?;
     let as_recorded = lock.rootfs.as_ref().map(|recorded| *recorded == sha256);
-    Ok(Built { tar, sha256, size, as_recorded, config: ImageConfig::of(lock) })
+    Ok(Built { tar, sha256, size, unpacked, as_recorded, config: ImageConfig::of(lock) })
+}
+
+fn unpacked_size(tar: &Path) -> io::Result<u64> {
+    const BLOCK: u64 = 4096;
+    let mut bytes = 0_u64;
+    for entry in tar::Archive::new(fs::File::open(tar)?).entries_with_seek()? {
+        let entry = entry?;
+        // A second name of a file needs no more than its directory, which is counted.
+        if entry.header().entry_type() != tar::EntryType::Link {
+            bytes = bytes.saturating_add(entry.size().div_ceil(BLOCK).max(1).saturating_mul(BLOCK));
+        }
+    }
+    Ok(bytes)
 }
 
 fn fetch_packages(
