@@ -15,4 +15,5 @@ pub mod docker;
 pub mod native;
 #[cfg(target_os = "linux")]
 pub mod oci;
+pub mod progress;
 pub mod registry;

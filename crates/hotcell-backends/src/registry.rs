@@ -5,6 +5,8 @@ use std::sync::Arc;
 use hotcell_core::backend::SandboxBackend;
 use hotcell_core::runtime::RuntimeKind;
 
+use crate::progress::Progress;
+
 /// How backends are started.
 #[derive(Debug, Clone)]
 #[non_exhaustive]
@@ -13,13 +15,15 @@ pub struct StartOptions {
     pub warm: u32,
     /// The OCI runtime of containers; none means that of the backend.
     pub oci_runtime: Option<String>,
+    /// Who hears how far the fetching of images is.
+    pub progress: Option<Progress>,
 }
 
 impl StartOptions {
     /// Has `count` native boxes half made ahead.
     #[must_use]
     pub fn warm(count: u32) -> Self {
-        Self { warm: count, oci_runtime: None }
+        Self { warm: count, oci_runtime: None, progress: None }
     }
 }
 
@@ -80,7 +84,9 @@ pub async fn start(kind: RuntimeKind, options: StartOptions) -> Result<Arc<dyn S
         },
         #[cfg(all(target_os = "linux", feature = "docker"))]
         RuntimeKind::Docker => {
-            let options = crate::docker::DockerOptions::default().runtime(options.oci_runtime);
+            let mut docker = crate::docker::DockerOptions::default().runtime(options.oci_runtime);
+            docker.progress = options.progress;
+            let options = docker;
             match crate::docker::DockerBackend::start(options).await {
                 Ok(backend) => Ok(Arc::new(backend)),
                 Err(error) => Err(BackendError::CannotStart { kind, reason: with_causes(&error) }),

@@ -1,7 +1,10 @@
 //! How far something is: one line on a terminal that is written over, and nothing elsewhere.
 
 use std::io::{self, IsTerminal, Write};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
+
+use hotcell::{Progress, PullProgress};
 
 use crate::output;
 
@@ -48,6 +51,42 @@ impl Line {
             let _ = io::stderr().flush();
         }
     }
+}
+
+/// How far the fetching of a box's image is.
+#[derive(Debug, Clone)]
+pub(crate) struct Pulls(Arc<Mutex<Line>>);
+
+impl Pulls {
+    pub(crate) fn new() -> Self {
+        Self(Arc::new(Mutex::new(Line::new())))
+    }
+
+    /// Who is told; nobody where there is no terminal.
+    pub(crate) fn listener(&self) -> Option<Progress> {
+        let line = Arc::clone(&self.0);
+        self.line().is_possible().then(|| Progress::new(move |step| lock(&line).show(|| pull_text(step))))
+    }
+
+    /// Takes the line away: from now on the terminal is the command's.
+    pub(crate) fn end(&self) {
+        self.line().end();
+    }
+
+    fn line(&self) -> MutexGuard<'_, Line> {
+        lock(&self.0)
+    }
+}
+
+fn lock(line: &Mutex<Line>) -> MutexGuard<'_, Line> {
+    // Nothing panics while it is held; and a line is a line.
+    line.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+fn pull_text(step: &PullProgress) -> String {
+    let layer = step.layer.as_deref().map(|layer| format!(" {layer}")).unwrap_or_default();
+    let bytes = step.bytes.map(|(done, total)| format!(" {} of {}", size(done), size(total))).unwrap_or_default();
+    format!("{}: {}{layer}{bytes}", step.image, step.status)
 }
 
 /// Cut, so that it stays one line where terminals are as wide as they usually are.

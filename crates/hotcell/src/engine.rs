@@ -2,6 +2,7 @@
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use hotcell_backends::progress::Progress;
 use hotcell_backends::registry::{self, BackendError, StartOptions};
 use hotcell_core::backend::{Sandbox, SandboxBackend, SandboxOutput, SpawnConfig};
 use hotcell_core::capability::Capabilities;
@@ -22,11 +23,13 @@ pub struct EngineOptions {
     pub runtime: RuntimeChoice,
     /// The OCI runtime of that backend.
     pub oci_runtime: Option<String>,
+    /// Who hears how far the fetching of images is.
+    pub progress: Option<Progress>,
 }
 
 impl Default for EngineOptions {
     fn default() -> Self {
-        Self { warm: 1, runtime: RuntimeChoice::Auto, oci_runtime: None }
+        Self { warm: 1, runtime: RuntimeChoice::Auto, oci_runtime: None, progress: None }
     }
 }
 
@@ -41,6 +44,13 @@ impl EngineOptions {
     #[must_use]
     pub fn warm(mut self, count: u32) -> Self {
         self.warm = count;
+        self
+    }
+
+    /// With somebody who hears how far the fetching of images is.
+    #[must_use]
+    pub fn progress(mut self, progress: Option<Progress>) -> Self {
+        self.progress = progress;
         self
     }
 }
@@ -148,6 +158,7 @@ impl Engine {
         }
         let mut options = StartOptions::warm(self.shared.options.warm);
         options.oci_runtime = oci_runtime.cloned();
+        options.progress = self.shared.options.progress.clone();
         let backend = registry::start(kind, options).await?;
         let capabilities = backend.probe().await;
         let started = Arc::new(Started { oci_runtime: oci_runtime.cloned(), backend, capabilities });

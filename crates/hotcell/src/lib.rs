@@ -36,6 +36,7 @@ pub use hotcell_core::{
 pub use backend::create_backend;
 pub use engine::{Engine, EngineOptions};
 pub use error::EngineError;
+pub use hotcell_backends::progress::{Progress, PullProgress};
 pub use hotcell_backends::registry::BackendError;
 pub use hotcell_core::backend::{
     CaptureLimits, CapturedStream, Change, ChangeKind, CreateError, DestroyError, FileEntry, FileKind, Files,

@@ -1,10 +1,8 @@
 //! The image of a container: found in the engine, or fetched if the policy lets it.
 
 use std::collections::BTreeMap;
-use std::fmt;
 use std::path::{Component, PathBuf};
 use std::pin::Pin;
-use std::sync::Arc;
 
 use bollard::Docker;
 use bollard::models::{CreateImageInfo, ImageInspect};
@@ -16,43 +14,13 @@ use hotcell_core::text::Printable;
 
 use super::probe::EngineFacts;
 use super::{engine_error, store};
+use crate::progress::{Progress, PullProgress};
 
 /// The image of boxes whose policy names none.
 pub const DEFAULT_IMAGE: &str = "hotcell/code:latest";
 
 /// An image that wants more places to write to than this is not made for a box.
 const MOST_VOLUMES: usize = 16;
-
-/// How far a pull is.
-#[derive(Debug, Clone, PartialEq, Eq)]
-#[non_exhaustive]
-pub struct PullProgress {
-    /// The image.
-    pub image: String,
-    /// The layer that this is about, if it is about one.
-    pub layer: Option<String>,
-    /// What the engine is doing, in its words.
-    pub status: String,
-    /// Bytes so far, and in all, where the engine says.
-    pub bytes: Option<(u64, u64)>,
-}
-
-/// Hears how far a pull is.
-#[derive(Clone)]
-pub struct Progress(Arc<dyn Fn(&PullProgress) + Send + Sync>);
-
-impl Progress {
-    /// Calls `hear` at every step. It must not block.
-    pub fn new(hear: impl Fn(&PullProgress) + Send + Sync + 'static) -> Self {
-        Self(Arc::new(hear))
-    }
-}
-
-impl fmt::Debug for Progress {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("Progress")
-    }
-}
 
 /// Why there is no image to make a container of.
 #[derive(Debug, thiserror::Error)]
@@ -165,7 +133,7 @@ pub(super) async fn resolve(
         return usable(&name, &found, engine);
     }
     let missing = || ImageError::Missing { name: name.clone() };
-    if let Some(id) = store::load(client, &name).await? {
+    if let Some(id) = store::load(client, &name, progress).await? {
         // The store has compared the digest that the policy names, if it names one; this is the image that it found.
         return usable(&id, &inspect(client, &id).await?.ok_or_else(missing)?, engine);
     }
@@ -203,8 +171,8 @@ async fn pull(client: &Docker, name: &str, progress: Option<&Progress>) -> Resul
         if let Some(error) = &step.error_detail {
             return Err(failed(error.message.clone().unwrap_or_else(|| "the engine does not say why".into())));
         }
-        if let Some(Progress(hear)) = progress {
-            hear(&progress_of(name, step));
+        if let Some(progress) = progress {
+            progress.tell(&progress_of(name, step));
         }
     }
     Ok(())

@@ -34,8 +34,9 @@ use hotcell_core::capability::Capabilities;
 use hotcell_core::plan::Plan;
 use hotcell_core::runtime::{Isolation, RuntimeKind};
 
+pub use crate::progress::{Progress, PullProgress};
 pub use connect::ConnectError;
-pub use image::{DEFAULT_IMAGE, ImageError, Progress, PullProgress};
+pub use image::{DEFAULT_IMAGE, ImageError};
 pub use probe::EngineFacts;
 pub use prune::Pruned;
 

@@ -13,6 +13,7 @@ use tokio::sync::mpsc;
 
 use super::engine_error;
 use super::image::{ImageError, next};
+use crate::progress::{Progress, PullProgress};
 use crate::registry::with_causes;
 
 /// How much is sent at once, and how much of it may wait.
@@ -21,11 +22,19 @@ const CHUNKS: usize = 4;
 
 /// Loads an image into the engine if our store has it, and says what the engine calls it then: by the digest of its
 /// configuration, which is also what was checked when it was read.
-pub(super) async fn load(client: &Docker, name: &str) -> Result<Option<String>, ImageError> {
+pub(super) async fn load(
+    client: &Docker,
+    name: &str,
+    progress: Option<&Progress>,
+) -> Result<Option<String>, ImageError> {
     let failed = |reason: String| ImageError::Load { name: name.to_owned(), reason };
     let wanted = name.to_owned();
     let found = tokio::task::spawn_blocking(move || find(&wanted)).await.map_err(|error| failed(error.to_string()))?;
     let Some((store, image)) = found.map_err(failed)? else { return Ok(None) };
+    if let Some(progress) = progress {
+        let status = "Loading from Hotcell's store".to_owned();
+        progress.tell(&PullProgress { image: name.to_owned(), layer: None, status, bytes: None });
+    }
     let id = image.config_digest().to_string();
     let (sender, receiver) = mpsc::channel(CHUNKS);
     let export = tokio::task::spawn_blocking(move || {

@@ -127,8 +127,9 @@ fn pull(store: &Store, arguments: &PullArguments) -> Result<u8, Failure> {
     let mut options = PullOptions::default();
     options.refresh = arguments.refresh;
     let mut line = Line::new();
-    let pulled =
-        block_on(async { Ok(store.pull_with(&arguments.name, &options, &mut |progress| line.show(|| progress_text(&progress))).await) })?;
+    let pulled = block_on(async {
+        Ok(store.pull_with(&arguments.name, &options, &mut |progress| line.show(|| progress_text(&progress))).await)
+    })?;
     line.end();
     show(&pulled?, arguments.json)
 }

@@ -66,10 +66,8 @@ pub(super) fn execute(store: &Store, arguments: &BuildArguments) -> Result<u8, F
         let size = export_to(store, &image, format, path).inspect_err(|_| steps.0.end())?;
         files.push(FileObject { kind, file: path.display().to_string(), size });
     }
-    let exports: [(_, fn(&Path, &Path) -> Result<(), BuildError>, _); 2] = [
-        ("ext4", build::export_ext4, &arguments.ext4),
-        ("squashfs", build::export_squashfs, &arguments.squashfs),
-    ];
+    let exports: [(_, fn(&Path, &Path) -> Result<(), BuildError>, _); 2] =
+        [("ext4", build::export_ext4, &arguments.ext4), ("squashfs", build::export_squashfs, &arguments.squashfs)];
     for (kind, export, path) in exports {
         let Some(path) = path else { continue };
         steps.tell(&format!("writing {}", path.display()));
@@ -91,7 +89,9 @@ pub(super) fn execute(store: &Store, arguments: &BuildArguments) -> Result<u8, F
         seconds: rounded(started.elapsed()),
     };
     if built.as_recorded == Some(false) {
-        output::message("this is not the archive that the lock file records: another version of a tool may have made it");
+        output::message(
+            "this is not the archive that the lock file records: another version of a tool may have made it",
+        );
     }
     output::to_stdout(&if arguments.json { json::line(&object) } else { output::printable(&as_text(&object)) })
 }

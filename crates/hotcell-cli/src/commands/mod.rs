@@ -20,7 +20,7 @@ use std::path::PathBuf;
 use hotcell::config::Config;
 use hotcell::runtime::{RuntimeChoice, RuntimeKind};
 use hotcell::settings::{Request, Settings};
-use hotcell::{Engine, EngineOptions};
+use hotcell::{Engine, EngineOptions, Progress};
 
 use crate::failure::Failure;
 
@@ -38,9 +38,9 @@ fn is_native(choice: RuntimeChoice) -> bool {
 }
 
 /// The settings, then the engine that they ask for.
-async fn prepare_for(request: &Request) -> Result<(Engine, Settings), Failure> {
+async fn prepare_for(request: &Request, progress: Option<Progress>) -> Result<(Engine, Settings), Failure> {
     let settings = Settings::load(request)?;
-    let options = EngineOptions::for_policy(&settings.policy).warm(0);
+    let options = EngineOptions::for_policy(&settings.policy).warm(0).progress(progress);
     match Engine::with_options(options).await {
         Ok(engine) => Ok((engine, settings)),
         Err(error) => Err(Failure::engine(error, &[]).hint("`hotcell doctor` says what this machine can do")),
@@ -48,16 +48,21 @@ async fn prepare_for(request: &Request) -> Result<(Engine, Settings), Failure> {
 }
 
 /// The engine and the settings, made at the same time: files are read while the engine's helper starts.
-async fn prepare(flags: Config, defaults: Config, policy: Option<PathBuf>) -> Result<(Engine, Settings), Failure> {
+async fn prepare(
+    flags: Config,
+    defaults: Config,
+    policy: Option<PathBuf>,
+    progress: Option<Progress>,
+) -> Result<(Engine, Settings), Failure> {
     let mut request = Request::of_this_process()?;
     request.flags = flags;
     request.defaults = defaults;
     request.policy_file = policy;
     if request.flags.sandbox.mode.as_ref().is_some_and(|mode| !is_native(mode.value)) {
-        return prepare_for(&request).await;
+        return prepare_for(&request, progress).await;
     }
     // One box is made from one policy, so there is nothing to keep ready.
-    let options = EngineOptions::default().warm(0);
+    let options = EngineOptions::default().warm(0).progress(progress);
     let (engine, settings) = tokio::join!(Engine::with_options(options), async { Settings::load(&request) });
     match (engine, settings) {
         (Ok(engine), Ok(settings)) => Ok((engine, settings)),

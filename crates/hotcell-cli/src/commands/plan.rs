@@ -32,7 +32,7 @@ pub(crate) fn execute(arguments: PlanArguments) -> Result<u8, Failure> {
 }
 
 async fn plan(flags: Config, policy_file: Option<PathBuf>) -> Result<(Plan, Vec<PathBuf>), Failure> {
-    let (engine, settings) = prepare(flags, Config::default(), policy_file).await?;
+    let (engine, settings) = prepare(flags, Config::default(), policy_file, None).await?;
     let planned =
         engine.plan(&settings.policy).await.map_err(|refused| Failure::refused(refused, &engine.capabilities()));
     engine.close().await;

@@ -16,6 +16,7 @@ use serde::Serialize;
 use super::{block_on, prepare};
 use crate::arguments::RunArguments;
 use crate::failure::Failure;
+use crate::progress::Pulls;
 use crate::report::{self, RunReport, Streams};
 use crate::session::{self, Sink};
 use crate::{exit, json, output, terminal};
@@ -60,12 +61,13 @@ pub(super) fn run(job: Job) -> Result<u8, Failure> {
 
 async fn in_engine(job: Job, report: Option<&mut ReportFile>) -> Result<u8, Failure> {
     let Job { command, flags, defaults, policy_file, tty, json, verbose, .. } = job;
-    let (engine, settings) = prepare(flags, defaults, policy_file).await?;
+    let pulls = Pulls::new();
+    let (engine, settings) = prepare(flags, defaults, policy_file, pulls.listener()).await?;
     let policy = settings.policy;
     // A file may allow a terminal for all commands; that is no reason to put one between two pipes.
     let tty = policy.process.tty && (tty || (!json && io::stdin().is_terminal() && io::stdout().is_terminal()));
     let sink = if json { Sink::capture() } else { Sink::live(tty) };
-    let ended = in_box(&engine, &policy, command, tty, verbose, sink).await;
+    let ended = in_box(&engine, &policy, command, tty, verbose, sink, &pulls).await;
     // Whatever happened, nothing stays behind: this waits until the helper has ended, and with it everything.
     drop(engine);
     let Some((outcome, streams)) = ended? else { return Ok(exit::READER_GONE) };
@@ -79,13 +81,14 @@ async fn in_box(
     tty: bool,
     verbose: bool,
     sink: Sink,
+    pulls: &Pulls,
 ) -> Result<Option<(Outcome, Streams)>, Failure> {
     if verbose {
         let plan = engine.plan(policy).await.map_err(|refused| Failure::refused(refused, &engine.capabilities()))?;
         output::message(&format!("{} box, isolation {}", plan.kind, plan.isolation));
         output::lines(&report::enforcement_table(&plan.enforcement));
     }
-    session::run(engine, policy, spawn_config(command, tty, sink.is_live()), sink).await
+    session::run(engine, policy, spawn_config(command, tty, sink.is_live()), sink, pulls).await
 }
 
 fn spawn_config(command: Vec<OsString>, tty: bool, live: bool) -> SpawnConfig {

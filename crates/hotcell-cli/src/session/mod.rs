@@ -10,6 +10,7 @@ use hotcell::{Engine, OneShot};
 use hotcell::{OutputEvents, ProcessStdin, SpawnConfig};
 
 use crate::failure::Failure;
+use crate::progress::Pulls;
 use crate::report::Streams;
 use crate::terminal::{self, RawMode};
 use signals::{Event, Signals};
@@ -24,11 +25,13 @@ pub(crate) async fn run(
     policy: &Policy,
     config: SpawnConfig,
     mut sink: Sink,
+    pulls: &Pulls,
 ) -> Result<Option<(Outcome, Streams)>, Failure> {
     let raw_terminal = config.tty.is_some() && sink.is_live();
     let mut signals = Signals::listen().map_err(|error| Failure::new("signals", error))?;
-    let mut command =
-        engine.start(policy, config).await.map_err(|error| Failure::engine(error, &engine.capabilities()))?;
+    let started = engine.start(policy, config).await;
+    pulls.end();
+    let mut command = started.map_err(|error| Failure::engine(error, &engine.capabilities()))?;
     let raw_mode = match raw_terminal.then(RawMode::enter).transpose() {
         Ok(raw_mode) => raw_mode.flatten(),
         Err(error) => {
