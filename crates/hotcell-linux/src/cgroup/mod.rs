@@ -15,6 +15,7 @@ use std::fs::File;
 use std::io;
 use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 /// Which version of cgroups is used.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -127,21 +128,43 @@ impl Layout {
         self.bases.iter().find(|base| base.controllers.contains(&controller)).map(|base| base.path.as_path())
     }
 
-    /// Removes cgroups of spawners that were killed before they could do so themselves. Only what bears our name and a
-    /// number that no process has, and only if it is empty: others are left alone.
+    /// Removes cgroups of spawners that were killed before they could do so themselves.
     pub(crate) fn sweep(&self) {
-        for base in &self.bases {
-            let Ok(entries) = std::fs::read_dir(&base.path) else { continue };
-            for entry in entries.flatten() {
-                let name = entry.file_name();
-                let spawner = name
-                    .to_str()
-                    .and_then(|name| name.strip_prefix("hotcell-")?.split('-').next()?.parse::<u32>().ok());
-                if spawner.is_some_and(|pid| !Path::new(&format!("/proc/{pid}")).exists()) {
-                    remove_when_empty(&entry.path());
-                }
+        self.unowned().iter().for_each(|path| remove_when_empty(path));
+    }
+
+    /// Empty cgroups of spawners that were killed before they could remove them.
+    pub fn abandoned(&self) -> Vec<PathBuf> {
+        self.unowned().into_iter().filter(|path| is_empty(path)).collect()
+    }
+
+    /// Removes those of [`Layout::abandoned`] that stay empty for a moment. A spawner in another process namespace looks like
+    /// one that is gone, but puts a box into its cgroup at once; and the kernel removes none that has processes.
+    pub fn remove_abandoned(&self) -> Vec<(PathBuf, io::Result<()>)> {
+        let found = self.unowned();
+        if !found.is_empty() {
+            std::thread::sleep(TIME_TO_ENTER);
+        }
+        let mut removed = Vec::new();
+        for path in found.into_iter().filter(|path| is_empty(path)) {
+            match std::fs::remove_dir(&path) {
+                Err(error) if error.kind() == io::ErrorKind::ResourceBusy => {}
+                Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+                result => removed.push((path, result)),
             }
         }
+        removed
+    }
+
+    /// What bears our name and a number that no process has.
+    fn unowned(&self) -> Vec<PathBuf> {
+        let entries = self.bases.iter().filter_map(|base| std::fs::read_dir(&base.path).ok()).flatten().flatten();
+        let unowned = entries.filter(|entry| {
+            let name = entry.file_name();
+            let number = name.to_str().and_then(|name| name.strip_prefix("hotcell-")?.split('-').next());
+            number.and_then(|number| number.parse().ok()).is_some_and(is_gone)
+        });
+        unowned.map(|entry| entry.path()).collect()
     }
 
     pub(crate) fn bases(&self) -> Vec<&OwnedFd> {
@@ -179,15 +202,70 @@ impl Layout {
     }
 }
 
+/// How long a cgroup may be empty before a box enters it; by far.
+const TIME_TO_ENTER: Duration = Duration::from_millis(500);
+
+/// Whether no process has this number. Asked of the kernel, because /proc may hide the processes of others.
+fn is_gone(pid: u32) -> bool {
+    let Some(pid) = libc::pid_t::try_from(pid).ok().filter(|pid| *pid > 0) else { return true };
+    // SAFETY: signal 0 is sent to nobody; the call only looks.
+    let found = unsafe { libc::kill(pid, 0) } == 0;
+    !found && io::Error::last_os_error().raw_os_error() == Some(libc::ESRCH)
+}
+
+/// Whether a cgroup has no processes.
+fn is_empty(path: &Path) -> bool {
+    match std::fs::read(path.join("cgroup.procs")) {
+        Ok(processes) => processes.is_empty(),
+        Err(error) => error.kind() == io::ErrorKind::NotFound,
+    }
+}
+
 /// Removes a cgroup whose processes have been killed and may take a moment to end. Nobody waits for this but the end of an
 /// engine whose helper was killed.
 fn remove_when_empty(path: &Path) {
     for _ in 0..400 {
         match std::fs::remove_dir(path) {
             Err(error) if error.kind() == io::ErrorKind::ResourceBusy => {
-                std::thread::sleep(std::time::Duration::from_millis(5));
+                std::thread::sleep(Duration::from_millis(5));
             }
             _ => return,
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn layout(path: &Path) -> Layout {
+        let directory = File::open(path).unwrap().into();
+        let base = Base { path: path.to_owned(), directory, controllers: vec![Controller::Pids] };
+        Layout { version: Some(Version::V2), bases: vec![base], problems: Vec::new(), advice: None }
+    }
+
+    #[test]
+    fn only_what_is_empty_and_of_a_spawner_that_is_gone_is_removed() {
+        let place = std::env::temp_dir().join(format!("hotcell-cgroups-{}", std::process::id()));
+        // No process has this number: it is larger than any that the kernel gives.
+        let (gone, own) = (4_194_305_u32, std::process::id());
+        let busy = place.join(format!("hotcell-{gone}-2"));
+        let names = [
+            format!("hotcell-{gone}-1"),
+            format!("hotcell-{gone}-2"),
+            format!("hotcell-{own}-1"),
+            "hotcell-engines-x".to_owned(),
+            format!("other-{gone}-1"),
+        ];
+        for name in &names {
+            std::fs::create_dir_all(place.join(name)).unwrap();
+        }
+        std::fs::write(busy.join("cgroup.procs"), "17\n").unwrap();
+        let layout = layout(&place);
+        assert_eq!(layout.abandoned(), [place.join(&names[0])]);
+        let removed = layout.remove_abandoned();
+        assert!(matches!(&removed[..], [(path, Ok(()))] if *path == place.join(&names[0])), "{removed:?}");
+        assert!(names[1..].iter().all(|name| place.join(name).exists()));
+        std::fs::remove_dir_all(&place).unwrap();
     }
 }
