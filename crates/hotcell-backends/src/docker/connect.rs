@@ -88,7 +88,7 @@ pub(super) struct Connection {
 pub(super) async fn connect(host: Option<&str>) -> Result<Connection, ConnectError> {
     let addresses = match host {
         Some(host) => vec![parse("the caller", host)?],
-        None => addresses(&|name| std::env::var_os(name).filter(|value| !value.is_empty()))?,
+        None => addresses_here()?,
     };
     let mut tried = Vec::new();
     for address in addresses {
@@ -110,7 +110,13 @@ async fn is_rootless(address: &Address) -> bool {
     connected.and_then(|stream| stream.peer_cred()).is_ok_and(|listener| listener.uid() != 0)
 }
 
-async fn try_address(address: &Address) -> Result<Docker, String> {
+/// Where an engine of this process's user may listen, in the order in which they are tried.
+pub(super) fn addresses_here() -> Result<Vec<Address>, ConnectError> {
+    addresses(&|name| std::env::var_os(name).filter(|value| !value.is_empty()))
+}
+
+/// A client for the engine that listens there, if it answers.
+pub(super) async fn try_address(address: &Address) -> Result<Docker, String> {
     let client = match address {
         Address::Unix(path) => {
             // The client would say the same for all of these.

@@ -14,6 +14,7 @@ pub(crate) fn engine() -> EngineFacts {
     EngineFacts {
         podman: false,
         version: "20.10.24".into(),
+        components: Vec::new(),
         api: "1.41".into(),
         rootless: false,
         remaps_users: false,

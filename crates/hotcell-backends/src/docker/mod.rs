@@ -23,6 +23,7 @@ mod probe;
 mod prune;
 mod sandbox;
 mod store;
+mod survey;
 mod trees;
 
 use std::path::Path;
@@ -39,6 +40,7 @@ pub use connect::ConnectError;
 pub use image::{DEFAULT_IMAGE, ImageError};
 pub use probe::EngineFacts;
 pub use prune::Pruned;
+pub use survey::{Answer, Asked, Found, prune_all, survey};
 
 use connect::{Address, Connection};
 use holder::Holders;
@@ -141,7 +143,7 @@ impl DockerBackend {
         let pruner = client.clone();
         tokio::spawn(async move {
             // Nobody waits for it, and the next start tries again.
-            let _ = prune::prune(&pruner).await;
+            let _ = prune::prune(&pruner, false).await;
         });
         let shared = Shared { connection, engine, here, place, owner, holders: Holders::default(), options };
         Ok(Self { shared: Arc::new(shared), capabilities })
@@ -164,7 +166,7 @@ impl DockerBackend {
 
     /// Removes the containers of boxes whose processes are gone, and nothing else.
     pub async fn prune(&self) -> Result<Pruned, String> {
-        prune::prune(&self.shared.connection.client).await
+        prune::prune(&self.shared.connection.client, false).await
     }
 }
 

@@ -18,6 +18,8 @@ pub struct EngineFacts {
     pub podman: bool,
     /// The engine's version.
     pub version: String,
+    /// The programs that it works with, and what they say of their versions.
+    pub components: Vec<(String, String)>,
     /// The newest version of the API that it speaks.
     pub api: String,
     /// Whether it runs without root's rights: numbers of users in containers are others on the host.
@@ -64,6 +66,10 @@ impl EngineFacts {
         Self {
             podman: components.iter().any(|component| component.name.contains("Podman")),
             version: version.version.clone().unwrap_or_default(),
+            components: components
+                .iter()
+                .map(|component| (component.name.clone(), component.version.clone()))
+                .collect(),
             api: version.api_version.clone().unwrap_or_default(),
             rootless,
             remaps_users: has("userns"),
@@ -103,7 +109,7 @@ impl EngineFacts {
     }
 
     /// Which runtimes there are, for people.
-    pub(super) fn runtime_names(&self) -> String {
+    pub fn runtime_names(&self) -> String {
         let names = self.runtimes.keys().map(String::as_str).filter(|name| self.has_runtime(name));
         names.collect::<Vec<_>>().join(", ")
     }

@@ -20,11 +20,10 @@ use hotcell_core::backend::{CreateError, Sandbox, SandboxBackend};
 use hotcell_core::capability::{Capabilities, Control};
 use hotcell_core::plan::Plan;
 use hotcell_core::runtime::{Isolation, RuntimeKind};
-use hotcell_linux::cgroup::Layout;
 use hotcell_linux::landlock::Abi;
 use hotcell_linux::{Namespaces, Owner, Spawner, SpawnerOptions};
 
-pub use hotcell_linux::cgroup::Controller;
+pub use hotcell_linux::cgroup::{Controller, Layout};
 pub use layers::Layers;
 pub use probe::{Machine, UserNamespace};
 

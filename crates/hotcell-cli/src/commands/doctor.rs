@@ -4,6 +4,7 @@ use hotcell::capability::{Capabilities, Capability};
 use hotcell::doctor::{Diagnosis, State, examine};
 use hotcell::plan::choose;
 use hotcell::policy::Policy;
+use hotcell::runtime::RuntimeKind;
 use serde::Serialize;
 
 use super::block_on;
@@ -50,17 +51,19 @@ struct FindingObject<'a> {
     fix: Option<&'a str>,
 }
 
-/// Whether a box with the default policy can be made.
+/// Whether a native box with the default policy can be made.
 #[derive(Serialize)]
 struct Verdict {
     possible: bool,
     why_not: Option<String>,
 }
 
-/// Prints the findings; the exit code says whether a box with the default policy can be made.
+/// Prints the findings; the exit code says whether a native box with the default policy can be made.
 pub(crate) fn execute(arguments: &DoctorArguments) -> Result<u8, Failure> {
     let diagnosis = block_on(async { Ok(examine().await) })?;
-    let refused = choose(&Policy::default(), &diagnosis.capabilities).err();
+    // Other kinds of boxes are there for those who ask for them; this is about what one gets without asking.
+    let native: Vec<Capabilities> = diagnosis.capabilities.iter().filter(is_native).cloned().collect();
+    let refused = choose(&Policy::default(), &native).err();
     let verdict = Verdict { possible: refused.is_none(), why_not: refused.map(|refused| refused.to_string()) };
     let code = if verdict.possible { exit::SUCCESS } else { exit::INCOMPLETE };
     let shown = if arguments.json {
@@ -69,6 +72,10 @@ pub(crate) fn execute(arguments: &DoctorArguments) -> Result<u8, Failure> {
         output::printable(&as_text(&diagnosis, &verdict, &Marks::for_locale()))
     };
     Ok(output::to_stdout(&shown)?.max(code))
+}
+
+fn is_native(capabilities: &&Capabilities) -> bool {
+    capabilities.kind == RuntimeKind::Native
 }
 
 fn as_json(diagnosis: &Diagnosis, default_policy: Verdict) -> String {
@@ -102,13 +109,15 @@ fn as_text(diagnosis: &Diagnosis, verdict: &Verdict, marks: &Marks) -> String {
         let rest = not_held_in_full(capabilities);
         if !rest.is_empty() {
             let kind = capabilities.kind;
-            text.push_str(&format!("\nNot held in full by a {kind} box here: {}.\n", rest.join(", ")));
+            text.push_str(&format!("\nNot held in full by {kind} boxes here: {}.\n", rest.join(", ")));
         }
         capabilities.notes.iter().for_each(|note| text.push_str(&format!("{note}\n")));
     }
     match &verdict.why_not {
-        None => text.push_str("\nA box with the default policy can be made here.\n"),
-        Some(why_not) => text.push_str(&format!("\nA box with the default policy cannot be made here: {why_not}\n")),
+        None => text.push_str("\nA native box with the default policy can be made here.\n"),
+        Some(why_not) => {
+            text.push_str(&format!("\nA native box with the default policy cannot be made here: {why_not}\n"))
+        }
     }
     text
 }
