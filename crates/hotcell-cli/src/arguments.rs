@@ -11,6 +11,16 @@ Examples:
   hotcell run --write . --memory 256m --timeout 10s -- make test
   hotcell run --overlay . -- ./install.sh          writes go to a layer, not to your files
   hotcell run --json -- sh -c 'id; env'            one JSON object with output, usage and report
+  hotcell run --runtime docker --image python:3.14 -- python3 -V    in a container of Docker or Podman
+  hotcell run --runtime gvisor -- uname -a         on gVisor's own kernel, without a daemon
+
+Runtimes:
+  native   a kernel sandbox, the default; sees the system's own programs and libraries
+  docker   a container of Docker or Podman, of an image (`hotcell image build` makes the default one)
+  oci      a container by runc, crun or youki, without a daemon
+  gvisor   the same by gVisor, a kernel of its own in user space
+  auto     the fastest of them that holds the whole policy; never a weaker one than was asked for
+  Nothing stands in for a runtime that was named: one that cannot be used is an error, and nothing runs.
 
 Exit status:
   the command's own; 124 the time limit ended it; 125 Hotcell refused or failed and nothing ran;
@@ -23,6 +33,14 @@ Examples:
   hotcell plan --write . --memory 256m --json
 
 Exit status: 0 if everything can be held; 125 if not, with every rule that cannot.";
+
+#[cfg(target_os = "linux")]
+const PRUNE_EXAMPLES: &str = "\
+Examples:
+  hotcell prune                                    remove it
+  hotcell prune --dry-run                          only show it
+
+Exit status: 0 if nothing is left; 1 if something could not be removed, or with --dry-run if something is there.";
 
 const VERIFY_EXAMPLES: &str = "\
 Examples:
@@ -39,6 +57,9 @@ Examples:
   hotcell completions zsh > \"${fpath[1]}/_hotcell\"";
 
 /// Run code that nobody trusts in a box: what you asked for is enforced, or nothing runs.
+///
+/// A box is a kernel sandbox (the default, which needs nothing), a container of Docker or Podman, one by an OCI runtime
+/// without a daemon, or one on gVisor's own kernel: `--runtime`. The policy is the same for all of them.
 #[derive(Debug, Parser)]
 #[command(name = "hotcell", version, disable_help_subcommand = true)]
 pub(crate) struct Cli {
@@ -73,6 +94,14 @@ pub(crate) enum Command {
     /// Build, list, get, take in, remove and write images
     #[cfg(target_os = "linux")]
     Image(crate::arguments_image::ImageArguments),
+    /// Remove what programs that crashed left behind
+    ///
+    /// Boxes end with the program that made them, even if that is killed. What can remain are containers that an engine did not
+    /// remove, cgroups of a helper that was killed too, and half-written files of the image store. Only what is certainly a
+    /// box of Hotcell's, and nobody's any more, is removed. Images are for `hotcell image prune`.
+    #[cfg(target_os = "linux")]
+    #[command(after_help = PRUNE_EXAMPLES)]
+    Prune(PruneArguments),
     /// Print the JSON Schema of hotcell.toml
     Schema,
     /// Print the completion script of a shell
@@ -91,6 +120,8 @@ impl Command {
             Self::Verify(arguments) => arguments.json,
             #[cfg(target_os = "linux")]
             Self::Image(arguments) => arguments.command.wants_json(),
+            #[cfg(target_os = "linux")]
+            Self::Prune(arguments) => arguments.json,
             Self::Shell(_) | Self::Schema | Self::Completions(_) => false,
         }
     }
@@ -195,6 +226,18 @@ pub(crate) struct VerifyArguments {
     /// Show the checks and try none
     #[arg(long)]
     pub(crate) list: bool,
+}
+
+#[cfg(target_os = "linux")]
+#[derive(Debug, Args)]
+pub(crate) struct PruneArguments {
+    /// Show what would be removed, and remove nothing
+    #[arg(long)]
+    pub(crate) dry_run: bool,
+
+    /// Print one JSON object
+    #[arg(long)]
+    pub(crate) json: bool,
 }
 
 #[derive(Debug, Args)]

@@ -55,6 +55,8 @@ fn execute(command: Command) -> Result<u8, Failure> {
         Command::Verify(arguments) => commands::verify::execute(&arguments),
         #[cfg(target_os = "linux")]
         Command::Image(arguments) => commands::image::execute(&arguments),
+        #[cfg(target_os = "linux")]
+        Command::Prune(arguments) => commands::prune::execute(&arguments),
         Command::Schema => commands::schema::execute(),
         Command::Completions(arguments) => commands::completions::execute(&arguments),
     }

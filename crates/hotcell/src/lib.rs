@@ -25,6 +25,8 @@ mod backend;
 pub mod doctor;
 mod engine;
 mod error;
+#[cfg(target_os = "linux")]
+pub mod leftovers;
 mod one_shot;
 mod pool;
 pub mod settings;

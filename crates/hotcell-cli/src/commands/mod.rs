@@ -7,6 +7,8 @@ pub(crate) mod image;
 #[cfg(target_os = "linux")]
 mod image_build;
 pub(crate) mod plan;
+#[cfg(target_os = "linux")]
+pub(crate) mod prune;
 pub(crate) mod run;
 pub(crate) mod schema;
 pub(crate) mod shell;
