@@ -3,14 +3,17 @@
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "tests assert by panicking")]
 
+mod engines;
 mod exit_codes;
 mod image;
+mod image_build;
 mod json;
 mod leftovers;
 mod limits;
 mod other_commands;
 mod place;
 mod plan;
+mod prune;
 mod settings;
 mod signals;
 mod streams;

@@ -5,7 +5,7 @@ use super::place::Place;
 #[test]
 fn doctor_says_what_it_found_and_whether_boxes_can_be_made() {
     let place = Place::new();
-    let possible = place.can_hold(&[]);
+    let possible = place.can_hold(&["--runtime", "native"]);
     let ran = place.hotcell(&["doctor"]);
     assert_eq!(ran.code, if possible { 0 } else { 1 });
     assert!(ran.text().starts_with("Hotcell ") && ran.text().contains("namespaces"), "{}", ran.text());
@@ -36,9 +36,24 @@ fn completions_know_the_flags() {
     for shell in ["bash", "zsh", "fish"] {
         let ran = place.hotcell(&["completions", shell]);
         assert_eq!(ran.code, 0);
-        assert!(ran.text().contains("max-output") && ran.text().contains("doctor"), "{shell}");
+        for word in ["max-output", "doctor", "oci-runtime", "prune", "dry-run", "update-lock", "squashfs"] {
+            assert!(ran.text().contains(word), "{shell}: {word}");
+        }
     }
     place.hotcell(&["completions", "tcsh"]).assert_refused(&["tcsh"]);
+}
+
+#[test]
+fn help_says_what_kinds_of_boxes_there_are() {
+    let place = Place::new();
+    for arguments in [&["--help"][..], &["run", "--help"], &["image", "build", "--help"], &["prune", "--help"]] {
+        let ran = place.hotcell(arguments);
+        assert!(ran.code == 0 && ran.text().contains("container"), "{arguments:?}: {}", ran.text());
+    }
+    let ran = place.hotcell(&["run", "--help"]);
+    assert!(
+        ["native", "docker", "oci", "gvisor", "auto"].iter().all(|name| ran.text().contains(&format!("  {name} ")))
+    );
 }
 
 #[test]

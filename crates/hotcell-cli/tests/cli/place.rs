@@ -5,6 +5,7 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::thread;
 
 use serde_json::Value;
@@ -44,7 +45,10 @@ impl Place {
         for (name, _) in std::env::vars_os().filter(|(name, _)| name.as_encoded_bytes().starts_with(b"HOTCELL_")) {
             command.env_remove(name);
         }
-        command.env_remove("XDG_CONFIG_HOME").env("LC_ALL", "C.UTF-8");
+        for name in ["XDG_CONFIG_HOME", "DOCKER_HOST", "DOCKER_CONTEXT", "DOCKER_CONFIG"] {
+            command.env_remove(name);
+        }
+        command.env("LC_ALL", "C.UTF-8");
         command
     }
 
@@ -126,6 +130,21 @@ pub(crate) fn skip(test: &str, reason: &str) {
         let mut log = fs::OpenOptions::new().append(true).create(true).open(log).unwrap();
         writeln!(log, "{test}: {reason}").unwrap();
     }
+}
+
+/// What a variable that says where something for tests is says; if it is not set, the test is listed as skipped.
+pub(crate) fn setting(test: &str, name: &str) -> Option<String> {
+    let value = std::env::var(name).ok();
+    if value.is_none() {
+        skip(test, &format!("{name} is not set; `cargo xtask engines` sets it"));
+    }
+    value
+}
+
+/// Held by tests that start boxes in an engine or look for what is left in it: every start also cleans up.
+pub(crate) fn turn_at_engines() -> MutexGuard<'static, ()> {
+    static TURN: Mutex<()> = Mutex::new(());
+    TURN.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// Whether a program is on this machine; if not, the test is listed as skipped.

@@ -1,8 +1,10 @@
 //! On a terminal. Python opens one, because that takes no unsafe code.
 
+use std::process::Command;
+
 use super::place::{Place, Ran, has_program};
 
-const PYTHON: &str = "/usr/bin/python3";
+pub(crate) const PYTHON: &str = "/usr/bin/python3";
 
 /// Runs its arguments on a terminal of 100 × 30, types the text of `TYPED` once the word `ready` was printed, and
 /// prints what the terminal showed.
@@ -29,9 +31,16 @@ sys.exit(os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]))
 "#;
 
 fn on_a_terminal(place: &Place, typed: &str, arguments: &[&str]) -> Ran {
-    let hotcell = place.command(&[]);
-    let mut command = std::process::Command::new(PYTHON);
-    command.args(["-c", ON_A_TERMINAL]).arg(hotcell.get_program()).args(arguments).current_dir(place.project());
+    shown_on_a_terminal(&place.command(arguments), typed)
+}
+
+/// What a terminal shows of a command.
+pub(crate) fn shown_on_a_terminal(hotcell: &Command, typed: &str) -> Ran {
+    let mut command = Command::new(PYTHON);
+    command.args(["-c", ON_A_TERMINAL]).arg(hotcell.get_program()).args(hotcell.get_args());
+    if let Some(directory) = hotcell.get_current_dir() {
+        command.current_dir(directory);
+    }
     for (name, value) in hotcell.get_envs() {
         match value {
             Some(value) => command.env(name, value),
