@@ -3,6 +3,8 @@
 use std::fs;
 use std::io::IsTerminal;
 
+use hotcell::runtime::{RuntimeChoice, RuntimeKind};
+use hotcell::{Engine, EngineOptions};
 use hotcell_verify::check::Check;
 use hotcell_verify::knockout::{self, Boxes};
 use hotcell_verify::report::Report;
@@ -22,6 +24,9 @@ pub(crate) fn execute(arguments: &VerifyArguments) -> Result<u8, Failure> {
     let mut suite = Suite::filtered(&arguments.filter).map_err(|error| Failure::usage(&error.to_string()))?;
     if arguments.list {
         return output::to_stdout(&output::printable(&list(suite.checks())));
+    }
+    for name in &arguments.runtime {
+        see_it_start(name, &made_of)?;
     }
     let mut progress = Progress::new(suite.checks().len() * (targets.len() + boxes.len()));
     let examination = Report::examine(&mut suite, &targets, &boxes, |sandbox, check| progress.next(sandbox, check));
@@ -43,6 +48,23 @@ fn targets(names: &[String], made_of: &MadeOf) -> Result<Vec<Box<dyn Target>>, F
     let native = ["native".to_owned()];
     let names = if names.is_empty() { &native } else { names };
     names.iter().map(|name| target::named(name, made_of).map_err(|error| Failure::usage(&error.to_string()))).collect()
+}
+
+/// A kind of box that cannot be had here would fail every check, and prove nothing.
+fn see_it_start(name: &str, made_of: &MadeOf) -> Result<(), Failure> {
+    // Others to compare with are no boxes of ours, and say for themselves what they lack.
+    let Ok(kind) = name.parse::<RuntimeKind>() else { return Ok(()) };
+    let mut options = EngineOptions::default().warm(0);
+    options.runtime = RuntimeChoice::Kind(kind);
+    options.oci_runtime.clone_from(&made_of.oci_runtime);
+    block_on(async {
+        let started = Engine::with_options(options).await;
+        started
+            .map_err(|error| Failure::engine(error, &[]).hint("`hotcell doctor` says what this machine can do"))?
+            .close()
+            .await;
+        Ok(())
+    })
 }
 
 fn boxes(names: &[String]) -> Result<Vec<Boxes>, Failure> {

@@ -60,6 +60,13 @@ fn nothing_runs_and_nothing_stands_in_for_an_engine_that_does_not_answer() {
 }
 
 #[test]
+fn verify_tries_nothing_where_no_box_can_be_had() {
+    let silent = Silent::stopped();
+    let ran = silent.hotcell(&["verify", "--runtime", "docker", "--filter", "work."]);
+    ran.assert_refused(&["no container engine answers", &silent.address()]);
+}
+
+#[test]
 fn an_engine_that_is_elsewhere_or_badly_named_is_refused() {
     let place = Place::new();
     for (address, word) in [("tcp://192.0.2.1:2375", "another machine"), ("ssh://host", "unix://")] {

@@ -62,7 +62,7 @@ fn what_does_not_exist_is_named_and_nothing_runs() {
     for (arguments, expected) in [
         (["--filter", "no-such-check"], "no check is called `no-such-check`"),
         (["--runtime", "natvie"], "did you mean `native`?"),
-        (["--runtime", "docker"], "not part of this build"),
+        (["--runtime", "firecracker"], "not part of this build"),
         (["--knock-out", "secomp"], "there is no layer `secomp`"),
     ] {
         let ran = place.hotcell(&["verify", arguments[0], arguments[1]]);
