@@ -44,6 +44,9 @@ struct FileObject {
     size: u64,
 }
 
+/// Writes the files of an archive as a file system.
+type Export = fn(&Path, &Path) -> Result<(), BuildError>;
+
 /// Builds the image unless that was done before, adds it to the store, and writes the files that were asked for.
 pub(super) fn execute(store: &Store, arguments: &BuildArguments) -> Result<u8, Failure> {
     // Before the work, which takes a minute.
@@ -66,8 +69,10 @@ pub(super) fn execute(store: &Store, arguments: &BuildArguments) -> Result<u8, F
         let size = export_to(store, &image, format, path).inspect_err(|_| steps.0.end())?;
         files.push(FileObject { kind, file: path.display().to_string(), size });
     }
-    let exports: [(_, fn(&Path, &Path) -> Result<(), BuildError>, _); 2] =
-        [("ext4", build::export_ext4, &arguments.ext4), ("squashfs", build::export_squashfs, &arguments.squashfs)];
+    let exports = [
+        ("ext4", build::export_ext4 as Export, &arguments.ext4),
+        ("squashfs", build::export_squashfs, &arguments.squashfs),
+    ];
     for (kind, export, path) in exports {
         let Some(path) = path else { continue };
         steps.tell(&format!("writing {}", path.display()));
