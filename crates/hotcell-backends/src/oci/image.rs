@@ -7,6 +7,7 @@ use hotcell_core::backend::CreateError;
 use hotcell_core::policy::{ContainerPolicy, PullPolicy};
 use hotcell_image::{Image, ImageError, Rootfs, Store};
 
+use crate::progress::{Progress, PullProgress};
 use crate::registry::with_causes;
 
 /// An image, unpacked. Nobody removes it while this lives.
@@ -23,29 +24,48 @@ impl Root {
     }
 
     /// The image that the policy names, fetched if it may be and unpacked if it is not; none where it names none.
-    pub(super) async fn of(container: &ContainerPolicy) -> Result<Option<Self>, CreateError> {
+    pub(super) async fn of(
+        container: &ContainerPolicy,
+        progress: Option<&Progress>,
+    ) -> Result<Option<Self>, CreateError> {
         let Some(name) = container.image.clone() else { return Ok(None) };
         let store =
             blocking(|| Store::open(None).map_err(|error| failed("opening the store of images", &error))).await?;
         let image = match container.pull {
-            PullPolicy::Always => pull(&store, &name).await?,
+            PullPolicy::Always => pull(&store, &name, progress).await?,
             may_pull => {
                 let (wanted, here) = (name.clone(), store.clone());
                 match blocking(move || Ok(here.find(&wanted))).await? {
                     Ok(image) => image,
-                    Err(ImageError::NotFound { .. }) if may_pull == PullPolicy::Missing => pull(&store, &name).await?,
+                    Err(ImageError::NotFound { .. }) if may_pull == PullPolicy::Missing => {
+                        pull(&store, &name, progress).await?
+                    }
                     Err(error) => return Err(failed("finding the image", &error)),
                 }
             }
         };
         let environment = variables(&image);
+        if let Some(progress) = progress {
+            let status = "preparing its files".to_owned();
+            progress.tell(&PullProgress { image: name, layer: None, status, bytes: None });
+        }
         let unpack = move || store.rootfs(&image).map_err(|error| failed("unpacking the image", &error));
         Ok(Some(Self { rootfs: blocking(unpack).await?, environment }))
     }
 }
 
-async fn pull(store: &Store, name: &str) -> Result<Image, CreateError> {
-    store.pull(name, &mut hotcell_image::silent).await.map_err(|error| failed("fetching the image", &error))
+async fn pull(store: &Store, name: &str, progress: Option<&Progress>) -> Result<Image, CreateError> {
+    let mut hear = |step: hotcell_image::Progress| {
+        if let Some(progress) = progress {
+            progress.tell(&PullProgress {
+                image: name.to_owned(),
+                layer: Some(step.what),
+                status: step.step.as_str().to_owned(),
+                bytes: step.total.map(|total| (step.done, total)),
+            });
+        }
+    };
+    store.pull(name, &mut hear).await.map_err(|error| failed("fetching the image", &error))
 }
 
 /// Unpacking takes seconds.

@@ -38,6 +38,7 @@ use crate::native::limits;
 use crate::native::lower::{explain, overlay_trees, stage_namespaces};
 use crate::native::probe::sockets_by_permissions;
 use crate::native::{Layers, Machine, NativeError, UserNamespace};
+use crate::progress::Progress;
 use crate::registry::StartOptions;
 
 /// Why containers cannot be made here at all.
@@ -60,6 +61,8 @@ pub struct OciBackend {
     machine: Machine,
     spawner: Spawner,
     capabilities: Capabilities,
+    /// Who hears how far the fetching of images is.
+    progress: Option<Progress>,
 }
 
 impl OciBackend {
@@ -76,7 +79,7 @@ impl OciBackend {
         }
         let (spawner, machine) = start_spawner().await?;
         let capabilities = probe::capabilities(kind, &runtime, &machine);
-        Ok(Self { kind, runtime, machine, spawner, capabilities })
+        Ok(Self { kind, runtime, machine, spawner, capabilities, progress: options.progress })
     }
 
     /// The runtime that makes the containers.
@@ -130,7 +133,7 @@ impl SandboxBackend for OciBackend {
 
     async fn create(&self, plan: &Plan) -> Result<Box<dyn Sandbox>, CreateError> {
         let id = cell::next_id(self.kind.as_str())?;
-        let root = Root::of(&plan.policy.container).await?;
+        let root = Root::of(&plan.policy.container, self.progress.as_ref()).await?;
         let image = root.as_ref().map(Root::path);
         // As for native boxes: some file systems know no id-mapped mounts.
         let mut not_mapped: BTreeSet<PathBuf> = BTreeSet::new();
