@@ -104,7 +104,7 @@ pub(super) async fn connect(host: Option<&str>) -> Result<Connection, ConnectErr
 }
 
 /// Whether the socket is listened on by somebody who is not root, as the kernel says.
-async fn is_rootless(address: &Address) -> bool {
+pub(super) async fn is_rootless(address: &Address) -> bool {
     let Address::Unix(path) = address else { return false };
     let connected = tokio::net::UnixStream::connect(path).await;
     connected.and_then(|stream| stream.peer_cred()).is_ok_and(|listener| listener.uid() != 0)

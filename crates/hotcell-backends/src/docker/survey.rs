@@ -58,7 +58,7 @@ async fn look(address: &Address) -> Result<Found, String> {
     let (info, version) = tokio::join!(client.info(), client.version());
     let (info, version) =
         info.and_then(|info| version.map(|version| (info, version))).map_err(|error| engine_error(&error))?;
-    let facts = EngineFacts::new(&info, &version);
+    let facts = EngineFacts::new(&info, &version, connect::is_rootless(address).await);
     let capabilities = probe::capabilities(&facts, Here::look(), None);
     Ok(Found { facts, capabilities })
 }
