@@ -52,7 +52,7 @@ fn build_and_measure(arguments: &[String], options: &Options) -> Verdict {
         command.arg(built.join("xtask")).args(["bench", "containers", MEASURE]).arg(built.join("hotcell"));
         command.args(arguments);
         forget_hotcell_settings(&mut command);
-        command.envs(engines.environment()).env("DOCKER_HOST", engines.docker_host());
+        command.envs(engines.environment());
         Ok(command.status().context("cannot start `nsenter`")?.success())
     })
 }

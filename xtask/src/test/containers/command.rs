@@ -20,7 +20,7 @@ pub(crate) fn run(arguments: &[String]) -> Verdict {
     with_engines(|engines| {
         let directory = env::current_dir().context("cannot find the current directory")?;
         let mut inside = engines.realm().command(Group::Tests, &directory);
-        inside.args(command).envs(engines.environment()).env("DOCKER_HOST", engines.docker_host());
+        inside.args(command).envs(engines.environment());
         let status = inside.status().context("cannot start `nsenter`")?;
         if !status.success() {
             let signal = status.signal().map(|signal| format!(", by signal {signal}")).unwrap_or_default();

@@ -132,6 +132,9 @@ impl Engines {
         let mut variables = self.environment_without_engines();
         variables.push((DOCKER, self.docker_host().into()));
         variables.push((PODMAN, self.podman.host().into()));
+        variables.push(("DOCKER_HOST", self.docker_host().into()));
+        // The realm has overlays elsewhere, and those know no mounts whose owners are mapped.
+        variables.push(("HOTCELL_TEST_ARENA", "/opt".into()));
         variables
     }
 
