@@ -23,7 +23,7 @@ fn meant(directory: &Path) -> Hardened {
         group: 1000,
         labels: BTreeMap::from([("dev.hotcell.box".into(), "docker-1-1".into())]),
         network: ContainerNetwork::None,
-        tmpfs: BTreeMap::from([(PathBuf::from("/tmp"), Tmpfs { bytes: 4096, mode: 0o1777 })]),
+        tmpfs: BTreeMap::from([(PathBuf::from("/tmp"), Tmpfs { bytes: 4096, mode: 0o1777, own: true })]),
         shared_memory: 4096,
         binds: vec![bind("read", true), bind("write", false)],
         memory: Some(1 << 20),

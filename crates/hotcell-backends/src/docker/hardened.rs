@@ -36,13 +36,20 @@ impl ContainerNetwork {
 pub(super) struct Tmpfs {
     pub(super) bytes: u64,
     pub(super) mode: u32,
+    /// Whether it is the box's own; else it is root's.
+    pub(super) own: bool,
 }
 
 impl Tmpfs {
     fn options(self, user: u32, group: u32, podman: bool) -> String {
-        let Self { bytes, mode } = self;
+        let Self { bytes, mode, own } = self;
         // Podman takes no numbers, but a letter for "the container's user"; and it has to be told to copy nothing there.
-        let owner = if podman { "U,notmpcopyup".to_owned() } else { format!("uid={user},gid={group}") };
+        let owner = match (podman, own) {
+            (true, true) => "U,notmpcopyup".to_owned(),
+            (true, false) => "notmpcopyup".to_owned(),
+            (false, true) => format!("uid={user},gid={group}"),
+            (false, false) => "uid=0,gid=0".to_owned(),
+        };
         // A file takes memory that its size does not count. Podman knows no such option.
         let files = if podman { String::new() } else { format!(",nr_inodes={}", (bytes / 4096).max(1024)) };
         format!("rw,exec,nosuid,nodev,size={bytes},mode={mode:o},{owner}{files}")

@@ -268,8 +268,11 @@ fn places(
     let shares = 1 + wanted.values().map(|(_, share)| share).sum::<u64>();
     // Whole pages, and never more than the limit in all.
     let part = |share: u64| (disk / shares).saturating_mul(share) & !0xfff;
-    let tmpfs = wanted.into_iter().map(|(path, (mode, share))| (path, Tmpfs { bytes: part(share), mode }));
-    let points = trees.points.iter().map(|path| (path.clone(), Tmpfs { bytes: POINT, mode: 0o755 }));
+    let tmpfs = wanted.into_iter().map(|(path, (mode, share))| {
+        let own = path != Path::new(WORK);
+        (path, Tmpfs { bytes: part(share), mode, own })
+    });
+    let points = trees.points.iter().map(|path| (path.clone(), Tmpfs { bytes: POINT, mode: 0o755, own: false }));
     Ok((tmpfs.chain(points).collect(), part(1)))
 }
 

@@ -159,7 +159,7 @@ pub(super) fn capabilities(engine: &EngineFacts, here: Here, runtime: Option<&st
     if engine.is_gvisor(runtime) {
         capabilities.notes.push(
             "with gVisor in an engine no trees are shown, code in a box can disturb the conversation with its init, and a box that is out of \
-             memory is lost as a whole; `--runtime gvisor` has none of that"
+             memory is lost without a word about it; `--runtime gvisor` shows trees, and says that memory ran out"
                 .into(),
         );
     }

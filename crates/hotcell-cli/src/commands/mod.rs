@@ -20,7 +20,7 @@ use std::io;
 use std::path::PathBuf;
 
 use hotcell::config::Config;
-use hotcell::runtime::{RuntimeChoice, RuntimeKind};
+use hotcell::runtime::{Isolation, RuntimeChoice, RuntimeKind};
 use hotcell::settings::{Request, Settings};
 use hotcell::{Engine, EngineOptions, Progress};
 
@@ -33,6 +33,12 @@ fn block_on<T>(future: impl Future<Output = Result<T, Failure>>) -> Result<T, Fa
         .build()
         .map_err(|error: io::Error| Failure::new("runtime", format!("could not start: {error}")))?;
     runtime.block_on(future)
+}
+
+/// Whether an image was asked for in so many words, and the box would be made without one.
+fn has_no_use_for_image(request: &Request, settings: &Settings) -> bool {
+    let asks_for_more = settings.policy.isolation.is_some_and(|asked| !Isolation::Process.satisfies(asked));
+    request.flags.container.image.is_some() && is_native(settings.policy.runtime) && !asks_for_more
 }
 
 fn is_native(choice: RuntimeChoice) -> bool {
@@ -67,6 +73,10 @@ async fn prepare(
     let options = EngineOptions::default().warm(0).progress(progress);
     let (engine, settings) = tokio::join!(Engine::with_options(options), async { Settings::load(&request) });
     match (engine, settings) {
+        (Ok(engine), Ok(settings)) if has_no_use_for_image(&request, &settings) => {
+            engine.close().await;
+            Err(Failure::usage("--image has no meaning for a native box; add --runtime docker, oci or gvisor"))
+        }
         (Ok(engine), Ok(settings)) => Ok((engine, settings)),
         (Ok(engine), Err(error)) => {
             engine.close().await;

@@ -142,7 +142,7 @@ fn containers_of_programs_that_are_gone_are_removed_and_no_others() {
         engine.docker(&["rm", &left, &foreign]);
         let line = format!("container {left} in {}", engine.0);
         assert!(looked.code == 1 && looked.text().contains(&format!("would remove {line}")), "{looked:?}");
-        assert_eq!(before, [left.clone()], "a dry run removed it");
+        assert_eq!(before, std::slice::from_ref(&left), "a dry run removed it");
         assert!(ran.code == 0 && ran.text().contains(&format!("removed {line}")), "{ran:?}");
         assert!(!ran.text().contains(&foreign), "{ran:?}");
         assert_eq!(after, (Vec::new(), vec![foreign]));
