@@ -71,6 +71,12 @@ const GAPS: &[Gaps] = &[
     Gaps {
         sandboxes: DOCKER,
         who: Everybody,
+        why: "the engine mounts the root of a container; no_new_privs takes the meaning from set-ID bits",
+        checks: &["filesystem.honoured-set-user-id"],
+    },
+    Gaps {
+        sandboxes: DOCKER,
+        who: Everybody,
         why: "an open network is the engine's bridge, with ports of its own",
         checks: &["network.shared-port"],
     },
