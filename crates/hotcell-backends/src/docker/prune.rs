@@ -1,11 +1,17 @@
 //! Removes what processes that are gone have left behind.
 
 use std::collections::HashMap;
+use std::time::Duration;
 
 use bollard::Docker;
+use bollard::errors::Error;
 use bollard::query_parameters::ListContainersOptions;
 
 use super::{container, engine_error, labels};
+
+/// How often a list that cannot be read is asked for, and how long is waited in between.
+const LOOKS: u32 = 20;
+const PAUSE: Duration = Duration::from_millis(100);
 
 /// What was found and removed.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -21,7 +27,16 @@ pub struct Pruned {
 pub(super) async fn prune(client: &Docker, only_look: bool) -> Result<Pruned, String> {
     let labelled = HashMap::from([("label".to_owned(), vec![labels::OWNER.to_owned()])]);
     let options = ListContainersOptions { all: true, filters: Some(labelled), ..ListContainersOptions::default() };
-    let found = client.list_containers(Some(options)).await.map_err(|error| engine_error(&error))?;
+    let mut looks = 0;
+    let found = loop {
+        looks += 1;
+        match client.list_containers(Some(options.clone())).await {
+            Ok(found) => break found,
+            // Podman has a word that nobody knows for containers that are just ending.
+            Err(Error::JsonDataError { .. }) if looks < LOOKS => tokio::time::sleep(PAUSE).await,
+            Err(error) => return Err(engine_error(&error)),
+        }
+    };
     let mut pruned = Pruned::default();
     for summary in found {
         let names = summary.names.unwrap_or_default();

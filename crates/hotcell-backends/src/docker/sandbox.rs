@@ -1,6 +1,7 @@
 //! A live box in a container.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use async_trait::async_trait;
 use bollard::models::ContainerInspectResponse;
@@ -23,6 +24,10 @@ use crate::native::probe::sockets_by_permissions;
 
 /// How often another name is tried when one is taken.
 const MOST_NAMES: usize = 8;
+
+/// How often, and how far apart, a process is looked at that should execute the init.
+const MOST_LOOKS: u32 = 100;
+const LOOK: Duration = Duration::from_millis(10);
 
 /// A box in a container.
 struct DockerSandbox {
@@ -71,7 +76,7 @@ async fn make(shared: &Shared, plan: Plan) -> Result<DockerSandbox, CreateError>
         return Err(failed("starting the container", &ended));
     }
     container.hold_first(pid);
-    if !container::is_here(pid, container.id(), shared.engine.cgroup_version.is_some()) {
+    if !found_here(pid, container.id(), shared.engine.cgroup_version.is_some()).await {
         return Err(elsewhere());
     }
     kept(&running, &hardened)?;
@@ -138,6 +143,18 @@ async fn mount_trees(
         trees.into_parts().map_err(|error| failed("keeping the changes of an overlay", &error.to_string()))?;
     container.keep(Some(helper));
     Ok(overlays)
+}
+
+/// Whether the container's first process is found on this machine. Without cgroups it is known by what it executes, which it may
+/// be about to do.
+async fn found_here(pid: i64, container: &str, has_cgroups: bool) -> bool {
+    for _ in 0..if has_cgroups { 1 } else { MOST_LOOKS } {
+        if container::is_here(pid, container, has_cgroups) {
+            return true;
+        }
+        tokio::time::sleep(LOOK).await;
+    }
+    false
 }
 
 /// Names the box and asks for its container; a name that is taken, by whomever, is left to its owner.
