@@ -49,11 +49,6 @@ async fn a_container_is_as_written_down() {
                 *option = "seccomp=PROFILE".into();
             }
         }
-        // Newer engines mask more.
-        let masked = inspected["HostConfig"]["MaskedPaths"].take();
-        for path in ["/proc/acpi", "/proc/kcore", "/proc/keys", "/proc/timer_list", "/proc/scsi", "/sys/firmware"] {
-            assert!(masked.as_array().unwrap().iter().any(|masked| masked == path), "{path} in {masked}");
-        }
         let described: Map<String, Value> = ["AppArmorProfile", "Args", "Config", "HostConfig", "Mounts", "Path"]
             .into_iter()
             .filter_map(|name| Some((name.to_owned(), condense(inspected[name].take())?)))

@@ -42,7 +42,17 @@ impl Host {
     pub(crate) async fn containers_of(&self, process: u32) -> Vec<ContainerSummary> {
         let label = HashMap::from([("label".to_owned(), vec!["dev.hotcell.owner".to_owned()])]);
         let options = ListContainersOptions { all: true, filters: Some(label), ..ListContainersOptions::default() };
-        let all = self.client().await.list_containers(Some(options)).await.unwrap();
+        let client = self.client().await;
+        let all = loop {
+            match client.list_containers(Some(options.clone())).await {
+                Ok(all) => break all,
+                // Podman has a word that nobody knows for containers that are just ending.
+                Err(bollard::errors::Error::JsonDataError { .. }) => {
+                    tokio::time::sleep(Duration::from_millis(50)).await
+                }
+                Err(error) => panic!("{error}"),
+            }
+        };
         let by_it = |container: &ContainerSummary| {
             let owner = container.labels.as_ref().and_then(|labels| labels.get("dev.hotcell.owner"));
             owner.and_then(|owner| owner.split('/').nth(2)) == Some(process.to_string().as_str())
