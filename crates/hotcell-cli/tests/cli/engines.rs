@@ -128,7 +128,7 @@ fn the_fetching_of_an_image_is_shown_on_a_terminal_and_nowhere_else() {
     let name = format!("hotcell-cli-progress-{}", std::process::id());
     let hotcell = |arguments: &[&str]| {
         let mut command = place.command(arguments);
-        command.env("DOCKER_HOST", &address).env("HOTCELL_IMAGE_STORE", place.home().join("store"));
+        command.env("DOCKER_HOST", &address);
         command
     };
     let forget = || Command::new("docker").args(["-H", &address, "rmi", &name]).output().unwrap();

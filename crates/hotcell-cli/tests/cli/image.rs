@@ -15,9 +15,7 @@ impl Images {
     }
 
     fn command(&self, arguments: &[&str]) -> Command {
-        let mut command = self.0.command(&[&["image"], arguments].concat());
-        command.env("HOTCELL_IMAGE_STORE", self.0.home().join("store"));
-        command
+        self.0.command(&[&["image"], arguments].concat())
     }
 
     fn image(&self, arguments: &[&str]) -> Ran {

@@ -48,7 +48,7 @@ impl Place {
         for name in ["XDG_CONFIG_HOME", "DOCKER_HOST", "DOCKER_CONTEXT", "DOCKER_CONFIG"] {
             command.env_remove(name);
         }
-        command.env("LC_ALL", "C.UTF-8");
+        command.env("LC_ALL", "C.UTF-8").env("HOTCELL_IMAGE_STORE", self.home().join("store"));
         command
     }
 
