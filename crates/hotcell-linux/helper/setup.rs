@@ -152,13 +152,7 @@ fn run_steps(reader: &mut Reader<'_>, view: &mut View, work: &mut Work, done: &m
     Ok(())
 }
 
-fn prepare(
-    inbox: &mut Inbox,
-    view: &mut View,
-    privileged: bool,
-    work: &mut Work,
-    done: &mut u32,
-) -> sys::Result<()> {
+fn prepare(inbox: &mut Inbox, view: &mut View, privileged: bool, work: &mut Work, done: &mut u32) -> sys::Result<()> {
     let record: *const [u8] = inbox.record();
     // SAFETY: the record's memory is unchanged until `inbox.clear()`, which our caller calls when this is done.
     let mut reader = Reader::new(unsafe { &*record });

@@ -77,9 +77,7 @@ impl Command {
         // SAFETY: the first word is a NUL-terminated string of the record, which is still there; `read_words` looked at its end.
         let program = unsafe { core::ffi::CStr::from_ptr(self.arguments[0] as *const core::ffi::c_char) };
         // SAFETY: both are lists of such strings that end in a null pointer.
-        Err(unsafe {
-            sys::execve(program.to_bytes_with_nul(), self.arguments.as_ptr(), self.environment.as_ptr())
-        })
+        Err(unsafe { sys::execve(program.to_bytes_with_nul(), self.arguments.as_ptr(), self.environment.as_ptr()) })
     }
 
     /// The root and the directories of changes, the log, and the far end of the stream if there is one.
