@@ -172,3 +172,59 @@ const MASKED: &[&str] = &[
 
 /// What could change it.
 const READ_ONLY: &[&str] = &["/proc/sys", "/proc/sysrq-trigger"];
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+
+    use super::*;
+
+    fn written(flavour: Flavour, privileged: bool, policy: &Policy) -> String {
+        let mounts = [
+            BundleMount { path: "/tmp".into(), writable: true },
+            BundleMount { path: "/srv/tree".into(), writable: false },
+        ];
+        let uid = if privileged { 1000 } else { 0 };
+        let place = Path::new("/mnt");
+        let bundle = Bundle { policy, flavour, privileged, uid, shared_memory: 4096, place, mounts: &mounts };
+        let text = bundle.pieces().into_iter().map(|piece| String::from_utf8(piece).unwrap()).collect::<Vec<_>>();
+        let value: Value = serde_json::from_str(&text.join("123456")).unwrap();
+        format!("{value:#}\n")
+    }
+
+    #[test]
+    fn the_bundle_is_as_written_down() {
+        let closed = Policy::default();
+        let open = Policy::builder().network(NetworkMode::Open).build().unwrap();
+        for (name, found) in [
+            ("runc", written(Flavour::Runc, true, &closed)),
+            ("runc-open", written(Flavour::Runc, true, &open)),
+            ("runc-rootless", written(Flavour::Runc, false, &closed)),
+            ("gvisor", written(Flavour::Runsc, true, &closed)),
+            ("gvisor-rootless", written(Flavour::Runsc, false, &closed)),
+        ] {
+            let golden = format!("{}/src/oci/golden/{name}.json", env!("CARGO_MANIFEST_DIR"));
+            if std::env::var_os("UPDATE_GOLDEN").is_some() {
+                fs::write(&golden, &found).unwrap();
+            }
+            let wanted = fs::read_to_string(&golden).unwrap_or_default();
+            assert_eq!(found, wanted, "{name} differs; if that is meant, run again with UPDATE_GOLDEN=1 and review");
+        }
+    }
+
+    #[test]
+    fn the_user_of_the_box_is_filled_in_twice() {
+        // Once for users and once for groups, and nowhere else.
+        let policy = Policy::default();
+        let bundle = Bundle {
+            policy: &policy,
+            flavour: Flavour::Crun,
+            privileged: true,
+            uid: 1000,
+            shared_memory: 0,
+            place: Path::new("/mnt"),
+            mounts: &[],
+        };
+        assert_eq!(bundle.pieces().len(), 3);
+    }
+}
