@@ -17,7 +17,7 @@ Examples:
 Runtimes:
   native   a kernel sandbox, the default; sees the system's own programs and libraries
   docker   a container of Docker or Podman, of an image (`hotcell image build` makes the default one)
-  oci      a container by runc, crun or youki, without a daemon
+  oci      a container by runc, crun or youki, without a daemon; of the system's own directories, or of an image
   gvisor   the same by gVisor, a kernel of its own in user space
   auto     the fastest of them that holds the whole policy; never a weaker one than was asked for
   Nothing stands in for a runtime that was named: one that cannot be used is an error, and nothing runs.

@@ -5,7 +5,7 @@ use hotcell::outcome::Status;
 /// Everything went well.
 pub(crate) const SUCCESS: u8 = 0;
 /// What was asked for happened, but its result could not be written; or `doctor` found that no box can be made; or
-/// `verify` found a way out of one.
+/// `verify` found a way out of one; or `prune` left something behind.
 pub(crate) const INCOMPLETE: u8 = 1;
 /// Hotcell refused or failed; nothing ran.
 pub(crate) const REFUSED: u8 = 125;
