@@ -205,12 +205,18 @@ impl Layout {
 /// How long a cgroup may be empty before a box enters it; by far.
 const TIME_TO_ENTER: Duration = Duration::from_millis(500);
 
-/// Whether no process has this number. Asked of the kernel, because /proc may hide the processes of others.
+/// Whether no living process has this number. Asked of the kernel, because /proc may hide the processes of others; one that has
+/// died and that nobody has noticed is not living.
 fn is_gone(pid: u32) -> bool {
     let Some(pid) = libc::pid_t::try_from(pid).ok().filter(|pid| *pid > 0) else { return true };
     // SAFETY: signal 0 is sent to nobody; the call only looks.
-    let found = unsafe { libc::kill(pid, 0) } == 0;
-    !found && io::Error::last_os_error().raw_os_error() == Some(libc::ESRCH)
+    if unsafe { libc::kill(pid, 0) } != 0 && io::Error::last_os_error().raw_os_error() == Some(libc::ESRCH) {
+        return true;
+    }
+    let status = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+    // The name, in brackets, can hold anything.
+    let state = status.rsplit_once(") ").and_then(|(_, rest)| rest.chars().next());
+    matches!(state, Some('Z' | 'X'))
 }
 
 /// Whether a cgroup has no processes.
@@ -261,11 +267,19 @@ mod tests {
             std::fs::create_dir_all(place.join(name)).unwrap();
         }
         std::fs::write(busy.join("cgroup.procs"), "17\n").unwrap();
+        // Dead, and not yet waited for.
+        let mut dead = std::process::Command::new("true").spawn().unwrap();
+        let died = (0..400).any(|_| {
+            std::thread::sleep(Duration::from_millis(5));
+            is_gone(dead.id())
+        });
+        assert!(died && !is_gone(own));
         let layout = layout(&place);
         assert_eq!(layout.abandoned(), [place.join(&names[0])]);
         let removed = layout.remove_abandoned();
         assert!(matches!(&removed[..], [(path, Ok(()))] if *path == place.join(&names[0])), "{removed:?}");
         assert!(names[1..].iter().all(|name| place.join(name).exists()));
+        dead.wait().unwrap();
         std::fs::remove_dir_all(&place).unwrap();
     }
 }
