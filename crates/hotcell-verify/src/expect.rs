@@ -81,12 +81,6 @@ const GAPS: &[Gaps] = &[
         checks: &["network.shared-port"],
     },
     Gaps {
-        sandboxes: DOCKER,
-        who: Everybody,
-        why: "the box is the engine's, and does not need our helper",
-        checks: &["supervisor.killed-helper"],
-    },
-    Gaps {
         sandboxes: GVISOR,
         who: Everybody,
         why: "these devices, files and settings are those of gVisor's own kernel, and end with it",
