@@ -108,6 +108,8 @@ pub struct View {
     root: Fd,
     /// Where a runtime finds its bundle, if one makes the container.
     stage: Fd,
+    /// Whether the root has links that are not ours: an image's, whose author may want steps to lead elsewhere.
+    foreign_links: bool,
     /// Each with its flags.
     trees: [(Fd, u32); TREES_MAX],
     tree_count: usize,
@@ -126,6 +128,7 @@ impl View {
         Self {
             root: -1,
             stage: -1,
+            foreign_links: false,
             trees: [(-1, 0); TREES_MAX],
             tree_count: 0,
             modern: sys::has_mount_setattr(),
@@ -173,7 +176,7 @@ impl View {
     ///
     /// Descriptors are left open here and wherever they do no harm: they are closed all at once when the box is set up.
     fn attach(&self, mount: Fd, path: &[u8], own: bool) -> sys::Result<()> {
-        if own {
+        if own && !self.foreign_links {
             return sys::move_mount_to(mount, self.root, relative(path)).map(|_| ());
         }
         sys::move_mount(mount, self.place(path)?).map(|_| ())
@@ -199,6 +202,7 @@ impl View {
         sys::mkdirat(mount, b"rootfs\0", 0o755)?;
         sys::mkdirat(mount, b"state\0", 0o700)?;
         self.stage = mount;
+        self.foreign_links = true;
         Ok(())
     }
 
@@ -210,6 +214,7 @@ impl View {
         sys::fchdir(root)?;
         self.root = root;
         self.kept[0] = root;
+        self.foreign_links = true;
         Ok(())
     }
 
@@ -262,7 +267,7 @@ impl View {
 
     /// Makes a directory, and its parents with the usual mode.
     pub fn make_directory(&self, path: &[u8], mode: u32) -> sys::Result<()> {
-        self.with_parents(path, || match sys::mkdirat(self.root, relative(path), mode) {
+        self.with_parents(path, |directory, name| match sys::mkdirat(directory, name, mode) {
             Err(sys::EEXIST) => Ok(0),
             other => other,
         })
@@ -270,8 +275,8 @@ impl View {
 
     /// Makes a file with its contents; one that is there already is left alone (it is a mount point then).
     pub fn make_file(&self, path: &[u8], mode: u32, contents: &[u8]) -> sys::Result<()> {
-        self.with_parents(path, || {
-            let file = match sys::openat(self.root, relative(path), sys::O_WRONLY | sys::O_CREAT | sys::O_EXCL, mode) {
+        self.with_parents(path, |directory, name| {
+            let file = match sys::openat(directory, name, sys::O_WRONLY | sys::O_CREAT | sys::O_EXCL, mode) {
                 Ok(file) => file,
                 Err(sys::EEXIST) => return Ok(0),
                 Err(errno) => return Err(errno),
@@ -284,18 +289,36 @@ impl View {
     }
 
     pub fn make_symlink(&self, path: &[u8], target: &[u8]) -> sys::Result<()> {
-        self.with_parents(path, || sys::symlinkat(target, self.root, relative(path)))
+        self.with_parents(path, |directory, name| sys::symlinkat(target, directory, name))
     }
 
     /// Does something that needs the parents of `path`, making them if they turn out to be missing.
-    fn with_parents(&self, path: &[u8], make: impl Fn() -> sys::Result<usize>) -> sys::Result<()> {
-        match make() {
+    fn with_parents(&self, path: &[u8], make: impl Fn(Fd, &[u8]) -> sys::Result<usize>) -> sys::Result<()> {
+        match self.in_parent(path, &make) {
             Err(sys::ENOENT) => {
                 self.make_parents(path)?;
-                make().map(|_| ())
+                self.in_parent(path, &make).map(|_| ())
             }
             other => other.map(|_| ()),
         }
+    }
+
+    /// Does something in the directory that `path` is in. Where the root has links of others, none of them leads there: while
+    /// a stage is made, one that begins with a slash leads to the host.
+    fn in_parent(&self, path: &[u8], make: impl Fn(Fd, &[u8]) -> sys::Result<usize>) -> sys::Result<usize> {
+        let path = relative(path);
+        let Some(slash) = path.iter().rposition(|byte| *byte == b'/').filter(|_| self.foreign_links) else {
+            return make(self.root, path);
+        };
+        let mut parent = [0; 4096];
+        let parent = parent.get_mut(..=slash).ok_or(sys::EINVAL)?;
+        parent[..slash].copy_from_slice(&path[..slash]);
+        let flags = sys::O_PATH | sys::O_DIRECTORY;
+        let directory =
+            sys::openat2(self.root, parent, flags, 0, sys::RESOLVE_BENEATH | sys::RESOLVE_NO_SYMLINKS)?;
+        let made = make(directory, &path[slash + 1..]);
+        sys::close(directory);
+        made
     }
 
     fn make_parents(&self, path: &[u8]) -> sys::Result<()> {
@@ -306,8 +329,8 @@ impl View {
                 continue;
             }
             part.get_mut(..at).ok_or(sys::EINVAL)?.copy_from_slice(&path[..at]);
-            part[at] = 0;
-            match sys::mkdirat(self.root, &part[..=at], 0o755) {
+            *part.get_mut(at).ok_or(sys::EINVAL)? = 0;
+            match self.in_parent(&part[..=at], |directory, name| sys::mkdirat(directory, name, 0o755)) {
                 Ok(_) | Err(sys::EEXIST) => {}
                 Err(errno) => return Err(errno),
             }
@@ -341,7 +364,11 @@ impl View {
     /// Mounts a private directory of the root onto itself. The clone has the restrictions of the root, which is not
     /// sealed yet: it stays writable when the root no longer is.
     pub fn open_private(&self, path: &[u8]) -> sys::Result<()> {
-        let mount = sys::open_tree(self.root, relative(path), false)?;
+        let mount = if self.foreign_links {
+            sys::open_tree(self.place(path)?, b"\0", false)?
+        } else {
+            sys::open_tree(self.root, relative(path), false)?
+        };
         self.attach(mount, path, true)
     }
 

@@ -169,14 +169,13 @@ pub(crate) fn lower_stage(
     for (path, mode) in stage.private {
         let path = Path::new(path);
         // What an image has there is covered by a directory of the box's own; what it lacks there is done without.
-        let inside = stage.image.filter(|image| {
-            path.parent().is_some_and(|parent| {
-                view::image_has_directory(image, parent) && parent != Path::new("/") && parent != Path::new("/home")
-            })
-        });
+        let above = path.parent().filter(|parent| !view::is_of_box(parent));
+        let inside = stage.image.zip(above).filter(|(image, parent)| view::image_has(image, parent));
         match inside {
             None => view::stage_private(&mut spec, &mut rules, path, *mode, privileged),
-            Some(image) if view::image_has_directory(image, path) => {
+            Some((image, above))
+                if view::image_has_directory(image, above) && view::image_has_directory(image, path) =>
+            {
                 let own = PathBuf::from(format!("/.hotcell/private-{}", private.len()));
                 spec.directory(&own, *mode);
                 if privileged {

@@ -171,6 +171,18 @@ fn image_directories(spec: &mut CellSpec, rules: &mut Rules, image: &Path, open_
     }
 }
 
+/// Whether this is the root, or something in it that every box has its own of: an image has no say there.
+pub(crate) fn is_of_box(path: &Path) -> bool {
+    let below = path.strip_prefix("/").unwrap_or(path);
+    below == Path::new("") || NOT_OF_IMAGE.iter().any(|name| below == Path::new(name))
+}
+
+/// Whether an image has anything there, be it a link.
+pub(crate) fn image_has(image: &Path, path: &Path) -> bool {
+    let below = path.strip_prefix("/").unwrap_or(path);
+    fs::symlink_metadata(image.join(below)).is_ok()
+}
+
 /// Whether an image has a directory there, into which something else can be mounted.
 pub(crate) fn image_has_directory(image: &Path, path: &Path) -> bool {
     let below = path.strip_prefix("/").unwrap_or(path);

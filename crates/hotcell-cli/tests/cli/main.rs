@@ -5,6 +5,7 @@
 
 mod engines;
 mod exit_codes;
+mod hostile_images;
 mod image;
 mod image_build;
 mod json;
