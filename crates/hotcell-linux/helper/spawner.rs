@@ -61,6 +61,9 @@ struct Slot {
 struct OwnerMap {
     namespace: Fd,
     owner: Ids,
+    /// The user of the host that it is mapped to: that of a container can be any.
+    outside: u32,
+    stage: bool,
 }
 
 /// The root of a container on the host, and what stands for it on file systems.
@@ -614,16 +617,17 @@ impl Spawner {
         let owner = (uid, if group { gid } else { NOBODYS_GROUP });
         // SAFETY: a mapping of two entries for each of SLOTS, of which `slot` is one; nothing else refers to it meanwhile.
         let map = unsafe { &mut *self.owner_maps.add(2 * slot + usize::from(group)) };
+        // A stage's runtime may act as the root of its container, which is nobody, before it gives a file away.
+        let stage = self.slots()[slot].namespaces & STAGE != 0;
+        let outside = self.outside_user(slot);
         if map.namespace > 0 {
-            if map.owner == owner {
+            if (map.owner, map.outside, map.stage) == (owner, outside, stage) {
                 return Ok(map.namespace);
             }
             sys::close(map.namespace);
             map.namespace = 0;
         }
-        // A stage's runtime may act as the root of its container, which is nobody, before it gives a file away.
-        let stage = self.slots()[slot].namespaces & STAGE != 0;
-        *map = OwnerMap { namespace: map_namespace(owner, self.outside_user(slot), stage)?, owner };
+        *map = OwnerMap { namespace: map_namespace(owner, outside, stage)?, owner, outside, stage };
         Ok(map.namespace)
     }
 
