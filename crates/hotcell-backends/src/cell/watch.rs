@@ -109,8 +109,16 @@ impl Watch {
         }
         loop {
             tokio::time::sleep(SAMPLE_INTERVAL).await;
-            // A box that does not answer is ending.
-            let Ok(sample) = self.shared.cell.sample().await else { return std::future::pending().await };
+            let sample = match tokio::time::timeout(PATIENCE, self.shared.cell.sample()).await {
+                Ok(Ok(sample)) => sample,
+                // It is ending.
+                Ok(Err(_)) => return std::future::pending().await,
+                // Where the code in the box can stop the init, nobody would look any more.
+                Err(_) => {
+                    self.shared.cell.kill();
+                    return std::future::pending().await;
+                }
+            };
             let stored = self.shared.cell.storage().ok().flatten().map_or(0, |storage| storage.used);
             if memory.is_some_and(|most| sample.memory_kib * 1024 + stored > most) {
                 return Status::OutOfMemory;
