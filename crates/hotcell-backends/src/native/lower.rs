@@ -469,11 +469,14 @@ impl Lowering<'_> {
 
     /// Hides a path of the image's. What deeper rules would show again below it is refused: nothing could be mounted there.
     fn deny_in_image(&mut self, image: &Path, path: &Path) -> Result<(), CreateError> {
-        let below = path.strip_prefix("/").unwrap_or(path);
-        let Ok(metadata) = fs::symlink_metadata(image.join(below)) else { return Ok(()) };
-        if metadata.is_symlink() {
-            return Err(bad_path(path, "it is a link of the image's", "deny what it leads to"));
-        }
+        let link = || bad_path(path, "a link of the image's is there, or on the way", "deny what it leads to");
+        let metadata = match view::look_in_image(image, path) {
+            Ok(metadata) if metadata.is_symlink() => return Err(link()),
+            Ok(metadata) => metadata,
+            Err(error) if is_link(&error) => return Err(link()),
+            Err(error) if matches!(error.kind(), NotFound | NotADirectory) => return Ok(()),
+            Err(error) => return Err(bad_path(path, &error.to_string(), "it is denied, and must be looked at")),
+        };
         self.lowered.spec.mask(path, Cover::Empty { directory: metadata.is_dir(), readable: false });
         Ok(())
     }

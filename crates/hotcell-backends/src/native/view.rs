@@ -1,11 +1,13 @@
 //! What every box sees, whatever its policy: system directories, a few files of `/etc`, devices, private places.
 
 use std::fs;
+use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 
 use hotcell_linux::landlock::{Access, Rules};
 use hotcell_linux::{CellSpec, Cover, Tree, TreeOptions};
+use rustix::fs::{Mode, OFlags, ResolveFlags};
 
 use crate::cell::{HOME, user_name};
 
@@ -177,16 +179,23 @@ pub(crate) fn is_of_box(path: &Path) -> bool {
     below == Path::new("") || NOT_OF_IMAGE.iter().any(|name| below == Path::new(name))
 }
 
+/// What an image has there. A link on the way is an error: one that begins with a slash would lead to the host from here.
+pub(crate) fn look_in_image(image: &Path, path: &Path) -> io::Result<fs::Metadata> {
+    let below = path.strip_prefix("/").unwrap_or(path);
+    let root = rustix::fs::open(image, OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty())?;
+    let flags = OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    let resolve = ResolveFlags::BENEATH | ResolveFlags::NO_SYMLINKS;
+    fs::File::from(rustix::fs::openat2(&root, below, flags, Mode::empty(), resolve)?).metadata()
+}
+
 /// Whether an image has anything there, be it a link.
 pub(crate) fn image_has(image: &Path, path: &Path) -> bool {
-    let below = path.strip_prefix("/").unwrap_or(path);
-    fs::symlink_metadata(image.join(below)).is_ok()
+    look_in_image(image, path).map_or_else(|error| error.kind() != io::ErrorKind::NotFound, |_| true)
 }
 
 /// Whether an image has a directory there, into which something else can be mounted.
 pub(crate) fn image_has_directory(image: &Path, path: &Path) -> bool {
-    let below = path.strip_prefix("/").unwrap_or(path);
-    fs::symlink_metadata(image.join(below)).is_ok_and(|metadata| metadata.is_dir())
+    look_in_image(image, path).is_ok_and(|metadata| metadata.is_dir())
 }
 
 /// For boxes without the layer that the view is: the host's own directories, writable, over what the base has made. The
