@@ -258,6 +258,7 @@ fn run_step(reader: &mut Reader<'_>, view: &mut View, work: &mut Work) -> sys::R
         }
         step::STAGE => view.make_stage(reader.text()?),
         step::BUNDLE => view.write_bundle(reader, work.outside),
+        step::EXPOSE => view.expose(reader.text()?, reader.text()?, reader.u8()? != 0),
         step::OWNER => view.set_owner(reader.text()?, work.outside),
         step::OWN_PROCESSES => stage::show_own(),
         step::ENTER => view.enter_container(reader.u32()?),

@@ -237,6 +237,18 @@ impl View {
         Ok(())
     }
 
+    /// Shows a place of the view, with all that is mounted in it, as `name` in the bundle.
+    pub fn expose(&self, path: &[u8], name: &[u8], directory: bool) -> sys::Result<()> {
+        let mount = sys::open_tree(self.place(path)?, b"\0", true)?;
+        if directory {
+            sys::mkdirat(self.stage, name, 0o755)?;
+        } else {
+            sys::close(sys::openat(self.stage, name, sys::O_WRONLY | sys::O_CREAT | sys::O_EXCL, 0o644)?);
+        }
+        let place = sys::openat(self.stage, name, sys::O_PATH | sys::O_NOFOLLOW, 0)?;
+        sys::move_mount(mount, place).map(|_| ())
+    }
+
     /// Gives a directory of the root to somebody.
     pub fn set_owner(&self, path: &[u8], owner: u32) -> sys::Result<()> {
         let flags = sys::O_RDONLY | sys::O_DIRECTORY;

@@ -468,6 +468,13 @@ impl CellSpec {
         self.step("enter the container's mounts".into(), Writer::new(step::ENTER).u32(number));
     }
 
+    /// Shows a place of the view as `name` in the bundle too, for a runtime to mount from there: the names that lead to the place
+    /// itself may be changed by the code in other boxes.
+    pub fn expose(&mut self, path: &Path, name: &str, directory: bool) {
+        let encoded = Writer::new(step::EXPOSE).path(path).text(name).u8(u8::from(directory));
+        self.step(format!("show {} to the runtime", path.display()), encoded);
+    }
+
     /// Gives a directory of the root to the box's user on the host.
     pub fn owner(&mut self, path: &Path) {
         self.step(format!("give {} to the box's user", path.display()), Writer::new(step::OWNER).path(path));

@@ -38,6 +38,8 @@ pub(super) struct Bundle<'a> {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct BundleMount {
     pub(super) path: PathBuf,
+    /// Where it is mounted from, below the bundle.
+    pub(super) source: PathBuf,
     pub(super) writable: bool,
 }
 
@@ -113,7 +115,7 @@ impl Bundle<'_> {
             plain("/dev/pts", "devpts", &["nosuid", "noexec", "newinstance", "ptmxmode=0666", "mode=0620"]),
         ];
         if self.flavour.shares_kernel() {
-            mounts.push(self.bind(Path::new(SHM), Path::new("/dev/shm"), true));
+            mounts.push(self.bind(&root_place(Path::new(SHM)), Path::new("/dev/shm"), true));
         } else {
             // What lies on the host cannot be shared by gVisor's processes as memory.
             let size = format!("size={}", self.shared_memory);
@@ -121,7 +123,7 @@ impl Bundle<'_> {
         }
         if !self.flavour.shares_kernel() {
             // Others find these where they are; gVisor takes the root for one file system, which is read-only.
-            mounts.extend(self.mounts.iter().map(|mount| self.bind(&mount.path, &mount.path, mount.writable)));
+            mounts.extend(self.mounts.iter().map(|mount| self.bind(&mount.source, &mount.path, mount.writable)));
         }
         mounts
     }
@@ -136,14 +138,18 @@ impl Bundle<'_> {
 
     /// Something of the root, again. What it may be used for was decided when it was mounted there, on the host.
     fn bind(&self, from: &Path, to: &Path, writable: bool) -> Value {
-        let from = from.strip_prefix("/").unwrap_or(from);
         json!({
             "destination": to,
             "type": "bind",
-            "source": self.place.join("rootfs").join(from),
+            "source": self.place.join(from),
             "options": ["rbind", if writable { "rw" } else { "ro" }, "nosuid", "nodev"],
         })
     }
+}
+
+/// Where a place of the root is, below the bundle.
+pub(super) fn root_place(path: &Path) -> PathBuf {
+    Path::new("rootfs").join(path.strip_prefix("/").unwrap_or(path))
 }
 
 /// Private places that every box can write.

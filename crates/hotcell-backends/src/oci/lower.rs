@@ -10,7 +10,7 @@ use hotcell_linux::landlock::Abi;
 use hotcell_linux::seccomp::{Arch, FilterOptions, Network};
 use hotcell_linux::{CellSpec, Owner};
 
-use super::bundle::{Bundle, BundleMount, INIT, PRIVATE, SHM};
+use super::bundle::{Bundle, BundleMount, INIT, PRIVATE, SHM, root_place};
 use super::runtime::{self, Runtime};
 use crate::native::Machine;
 use crate::native::limits;
@@ -75,9 +75,18 @@ pub(super) fn lower(
     let LoweredStage { mut lowered, rules, private } = lower_stage(plan, machine, not_mapped, &stage)?;
 
     let writable = private.into_iter().filter(|path| path != Path::new(SHM));
-    let mut mounts: Vec<BundleMount> = writable.map(|path| BundleMount { path, writable: true }).collect();
-    let shown = policy.filesystem.rules.iter().filter(|rule| rule.access != Access::Deny);
-    mounts.extend(shown.map(|rule| BundleMount { path: rule.path.clone(), writable: rule.access != Access::Read }));
+    let mut mounts: Vec<BundleMount> =
+        writable.map(|path| BundleMount { source: root_place(&path), path, writable: true }).collect();
+    if !runtime.flavour.shares_kernel() {
+        for rule in policy.filesystem.rules.iter().filter(|rule| rule.access != Access::Deny) {
+            // Not from its place in the root: the code in another box may put a link on the way there, and the runtime would
+            // follow it on the host.
+            let source = format!("tree-{}", mounts.len());
+            lowered.spec.expose(&rule.path, &source, rule.path.is_dir());
+            let writable = rule.access != Access::Read;
+            mounts.push(BundleMount { path: rule.path.clone(), source: source.into(), writable });
+        }
+    }
     let bundle = Bundle { policy, flavour: runtime.flavour, privileged, uid, shared_memory, place, mounts: &mounts };
     let pieces = bundle.pieces();
     let pieces: Vec<&[u8]> = pieces.iter().map(Vec::as_slice).collect();

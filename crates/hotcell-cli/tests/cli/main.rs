@@ -18,6 +18,7 @@ mod prune;
 mod settings;
 mod signals;
 mod streams;
+mod swapped_trees;
 mod terminal;
 mod usage;
 mod verify;

@@ -238,6 +238,8 @@ pub mod step {
     /// Stage only, and first. Work on the mounts of a container that somebody else made, by a tree that is its mount
     /// namespace.
     pub const ENTER: u8 = 32;
+    /// Stage only. Show a place of the view in the bundle too, under a name that nobody else can change.
+    pub const EXPOSE: u8 = 33;
 }
 
 /// Flags of source trees and of [`step::BIND`].
