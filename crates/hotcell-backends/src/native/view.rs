@@ -165,7 +165,7 @@ fn image_directories(spec: &mut CellSpec, rules: &mut Rules, image: &Path, open_
     }
     if open_network
         && let Ok(resolv) = fs::read("/etc/resolv.conf")
-        && fs::symlink_metadata(image.join("etc/resolv.conf")).is_ok_and(|metadata| metadata.is_file())
+        && look_in_image(image, Path::new("/etc/resolv.conf")).is_ok_and(|metadata| metadata.is_file())
     {
         let own = Path::new("/.hotcell/resolv.conf");
         spec.file(own, 0o444, &resolv);
