@@ -12,7 +12,7 @@ use bollard::models::{
     MountBindOptionsPropagationEnum, MountType, RestartPolicyNameEnum,
 };
 
-use super::hardened::{Hardened, INIT, MASKED};
+use super::hardened::{Hardened, INIT};
 use super::trees::Bind;
 
 /// A request that would make a weaker container than was meant. It is a defect of Hotcell, and nothing is sent.
@@ -239,7 +239,7 @@ fn host(config: &HostConfig, meant: &Hardened, sockets: &[&Path]) -> Result<(), 
     must("ReadonlyRootfs", *readonly_rootfs == Some(true))?;
     let profile = format!("seccomp={}", meant.seccomp);
     let (always, further) = security_opt.as_deref().unwrap_or_default().split_at_checked(2).unwrap_or_default();
-    let masks = if meant.podman { vec![format!("mask={}", MASKED.join(":"))] } else { Vec::new() };
+    let masks = if meant.podman { vec![format!("mask={}", meant.masked().join(":"))] } else { Vec::new() };
     let confined = always == ["no-new-privileges", profile.as_str()] && further == masks;
     must("SecurityOpt", confined && (meant.seccomp.starts_with('{') || meant.seccomp.starts_with('/')))?;
     absent("StorageOpt", storage_opt)?;
@@ -256,7 +256,7 @@ fn host(config: &HostConfig, meant: &Hardened, sockets: &[&Path]) -> Result<(), 
     absent("Sysctls", sysctls)?;
     must("Runtime", *runtime == meant.runtime)?;
     absent("Isolation", isolation)?;
-    let masked = masked_paths.as_deref().is_some_and(|paths| paths == MASKED);
+    let masked = masked_paths.as_deref().is_some_and(|paths| paths == meant.masked());
     must("MaskedPaths", if meant.podman { masked_paths.is_none() } else { masked })?;
     // Absent means the engine's own, which keep the kernel's settings as they are.
     absent("ReadonlyPaths", readonly_paths)?;

@@ -18,6 +18,7 @@ fn meant(directory: &Path) -> Hardened {
     };
     Hardened {
         podman: false,
+        denied: vec!["/etc/secret".to_owned()],
         image: format!("sha256:{}", "0".repeat(64)),
         user: 1000,
         group: 1000,

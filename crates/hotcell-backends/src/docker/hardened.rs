@@ -98,9 +98,16 @@ pub(super) struct Hardened {
     /// The profile, or where it lies.
     pub(super) seccomp: String,
     pub(super) runtime: Option<String>,
+    /// What the policy denies of the image itself.
+    pub(super) denied: Vec<String>,
 }
 
 impl Hardened {
+    /// What is hidden: of the kernel's files, and of the image.
+    pub(super) fn masked(&self) -> Vec<String> {
+        MASKED.iter().map(|path| (*path).to_owned()).chain(self.denied.iter().cloned()).collect()
+    }
+
     /// The body of the request. Everything that is not here is as the engine does it for containers without privileges:
     /// masked and read-only paths of /proc, the devices cgroup, its security modules.
     pub(super) fn body(&self) -> ContainerCreateBody {
@@ -129,7 +136,7 @@ impl Hardened {
 
     /// Podman has no field for what is masked beyond its own list, but such an option.
     pub(super) fn security_options(&self) -> Vec<String> {
-        let mask = self.podman.then(|| format!("mask={}", MASKED.join(":")));
+        let mask = self.podman.then(|| format!("mask={}", self.masked().join(":")));
         let always = ["no-new-privileges".to_owned(), format!("seccomp={}", self.seccomp)];
         always.into_iter().chain(mask).collect()
     }
@@ -164,7 +171,7 @@ impl Hardened {
             log_config: Some(HostConfigLogConfig { typ: Some("none".into()), config: None }),
             restart_policy: Some(RestartPolicy { name: Some(RestartPolicyNameEnum::NO), maximum_retry_count: None }),
             auto_remove: Some(true),
-            masked_paths: (!self.podman).then(|| MASKED.iter().map(|path| (*path).to_owned()).collect()),
+            masked_paths: (!self.podman).then(|| self.masked()),
             runtime: self.runtime.clone(),
             ..HostConfig::default()
         }

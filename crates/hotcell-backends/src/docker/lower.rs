@@ -116,6 +116,7 @@ pub(super) fn lower(plan: &Plan, image: &Image, ground: &Ground<'_>) -> Result<L
         ulimits: ulimits.iter().map(|(name, _, most)| (*name, *most)).collect(),
         seccomp: seccomp_option(ground)?,
         runtime: ground.runtime.map(str::to_owned),
+        denied: trees.denied,
     };
     let resources = ulimits.iter().map(|(_, resource, most)| (*resource as u32, *most, *most)).collect();
     Ok(Lowered { hardened, holder: trees.holds_names.then_some(holder), resources })

@@ -10,6 +10,7 @@ use super::*;
 
 fn meant() -> Hardened {
     Hardened {
+        denied: Vec::new(),
         podman: false,
         image: String::new(),
         user: 1000,

@@ -41,6 +41,8 @@ pub(super) struct Trees {
     pub(super) written: Vec<(PathBuf, fs::Metadata)>,
     /// Where trees need something to be mounted on.
     pub(super) points: Vec<PathBuf>,
+    /// Denied paths that no tree shows: what the image may have there is hidden.
+    pub(super) denied: Vec<String>,
 }
 
 /// What lowering the trees needs to know.
@@ -69,6 +71,7 @@ pub(super) fn lower(
         holds_names: false,
         written: Vec::new(),
         points: Vec::new(),
+        denied: Vec::new(),
     };
     for rule in &policy.rules {
         lowering.rule(rule)?;
@@ -76,8 +79,8 @@ pub(super) fn lower(
     if !around.mounts_inside {
         lowering.protect()?;
     }
-    let Lowering { binds, holds_names, written, points, .. } = lowering;
-    Ok(Trees { binds: binds.into_values().collect(), holds_names, written, points })
+    let Lowering { binds, holds_names, written, points, denied, .. } = lowering;
+    Ok(Trees { binds: binds.into_values().collect(), holds_names, written, points, denied })
 }
 
 struct Lowering<'a> {
@@ -90,6 +93,7 @@ struct Lowering<'a> {
     holds_names: bool,
     written: Vec<(PathBuf, fs::Metadata)>,
     points: Vec<PathBuf>,
+    denied: Vec<String>,
 }
 
 impl Lowering<'_> {
@@ -116,7 +120,7 @@ impl Lowering<'_> {
     fn mounted_later(&mut self, rule: &PathRule) -> Result<(), CreateError> {
         let path = &rule.path;
         if rule.access == Access::Deny {
-            return Ok(());
+            return self.deny_in_image(path);
         }
         self.refuse_own_places(path)?;
         self.refuse_sockets(path)?;
@@ -230,7 +234,7 @@ impl Lowering<'_> {
         self.refuse_other_names(path)?;
         let above = path.parent().map_or(Access::Deny, |parent| self.policy.access(parent));
         if above == Access::Deny {
-            return Ok(());
+            return self.deny_in_image(path);
         }
         let shown_again =
             |deeper: &&PathRule| deeper.access != Access::Deny && deeper.path != *path && deeper.path.starts_with(path);
@@ -266,6 +270,26 @@ impl Lowering<'_> {
             }
             None if above == Access::Write => self.reserve(path),
             None => Ok(()),
+        }
+    }
+
+    /// Hides what the image may have at a denied path that no tree shows.
+    fn deny_in_image(&mut self, path: &Path) -> Result<(), CreateError> {
+        if path.parent().is_some_and(|parent| self.policy.access(parent) != Access::Deny) {
+            // Hidden with the tree that shows it.
+            return Ok(());
+        }
+        let shown_again =
+            self.policy.rules.iter().any(|rule| rule.access != Access::Deny && rule.path.starts_with(path));
+        let own = RESERVED.iter().any(|own| Path::new(own).starts_with(path));
+        match path.to_str().filter(|text| !text.contains(':')) {
+            // Covering it would cover that as well.
+            _ if shown_again || own => Ok(()),
+            Some(text) => {
+                self.denied.push(text.to_owned());
+                Ok(())
+            }
+            None => Err(bad_path(path, "engines cannot be asked to hide a path of this name", "rename it")),
         }
     }
 

@@ -154,6 +154,7 @@ fn mount_points_are_read_as_the_kernel_writes_them() {
         holds_names: false,
         written: Vec::new(),
         points: Vec::new(),
+        denied: Vec::new(),
     };
     let mut lowering = below_proc;
     let policy = Policy::builder().read("/usr").build().unwrap();

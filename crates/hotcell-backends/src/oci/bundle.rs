@@ -187,8 +187,8 @@ mod tests {
 
     fn written(flavour: Flavour, privileged: bool, policy: &Policy) -> String {
         let mounts = [
-            BundleMount { path: "/tmp".into(), writable: true },
-            BundleMount { path: "/srv/tree".into(), writable: false },
+            BundleMount { path: "/tmp".into(), source: "rootfs/tmp".into(), writable: true },
+            BundleMount { path: "/srv/tree".into(), source: "tree-1".into(), writable: false },
         ];
         let uid = if privileged { 1000 } else { 0 };
         let place = Path::new("/mnt");

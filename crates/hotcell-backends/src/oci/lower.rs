@@ -4,7 +4,8 @@ use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
 use hotcell_core::backend::CreateError;
-use hotcell_core::plan::Plan;
+use hotcell_core::capability::Control;
+use hotcell_core::plan::{Plan, Refusal, RefusedRule, Subject};
 use hotcell_core::policy::{Access, NetworkMode};
 use hotcell_linux::landlock::Abi;
 use hotcell_linux::seccomp::{Arch, FilterOptions, Network};
@@ -47,6 +48,18 @@ pub(super) fn lower(
         hint: "make an empty directory /mnt".into(),
     })?;
     let asked = policy.process.user.unwrap_or_default().uid();
+    if asked == 0 && privileged && !runtime.flavour.shares_kernel() {
+        return Err(CreateError::Refused(Refusal {
+            kind: plan.kind,
+            rules: vec![RefusedRule {
+                subject: Subject::Control(Control::User),
+                requested: "root".to_owned(),
+                why: "gVisor lets its root write to a /dev that no disk limit bounds".to_owned(),
+                hint: "leave `user` out, or use another runtime".to_owned(),
+                origin: None,
+            }],
+        }));
+    }
     let uid = if privileged || runtime.flavour.maps_any_user() { asked } else { 0 };
     let mut private = PRIVATE.to_vec();
     // gVisor has one of its own, which takes its part of the disk limit.

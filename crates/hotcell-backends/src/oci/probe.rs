@@ -45,6 +45,10 @@ fn capability(runtime: &Runtime, machine: &Machine, control: Control, held: &Cap
             "runsc would take the machine's own interface over",
             "use --net deny, or another runtime for code that needs the host's network",
         ),
+        (Control::Disk, Flavour::Runsc) if !machine.findings.privileged => Capability::approximated(
+            "the size of the box's tmpfs",
+            "the code is root inside, which can also write to gVisor's own /dev, in memory that only the memory limit bounds",
+        ),
         (Control::ProcessCount, Flavour::Runsc) => Capability::approximated(
             "looking from time to time",
             "the host's kernel does not see gVisor's processes, so more can be started between two looks",
