@@ -9,7 +9,7 @@ use std::path::Path;
 
 use anyhow::{Context, Result, bail};
 use hotcell::policy::{NetworkMode, protect::DEFAULT_PROTECTED};
-use hotcell::{Control, Engine, EngineOptions, Policy, SpawnConfig, StdinMode};
+use hotcell::{Control, Engine, EngineOptions, Policy, RuntimeKind, SpawnConfig, StdinMode};
 use rustix::fs::{FileType, Mode};
 use serde_json::{Value, json};
 
@@ -37,7 +37,9 @@ impl Scenario {
 
     /// The policy; where this user's limits can only be approximated, that has to be accepted.
     pub(super) fn policy(self, place: &Path, approximate: bool) -> Result<Policy> {
+        // A kind that cannot start because of a fault would else be made up for by another that is as strong.
         let mut builder = Policy::builder()
+            .runtime(RuntimeKind::Native)
             .read(worker::program()?)
             .read(place.join("read"))
             .deny(place.join("read/denied"))
