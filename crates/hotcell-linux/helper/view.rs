@@ -326,8 +326,7 @@ impl View {
         let parent = parent.get_mut(..=slash).ok_or(sys::EINVAL)?;
         parent[..slash].copy_from_slice(&path[..slash]);
         let flags = sys::O_PATH | sys::O_DIRECTORY;
-        let directory =
-            sys::openat2(self.root, parent, flags, 0, sys::RESOLVE_BENEATH | sys::RESOLVE_NO_SYMLINKS)?;
+        let directory = sys::openat2(self.root, parent, flags, 0, sys::RESOLVE_BENEATH | sys::RESOLVE_NO_SYMLINKS)?;
         let made = make(directory, &path[slash + 1..]);
         sys::close(directory);
         made
