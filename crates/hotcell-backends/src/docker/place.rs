@@ -175,7 +175,11 @@ mod tests {
         let first = fs::metadata(&path).unwrap().ino();
         assert_eq!(fs::metadata(place.init(b"init").unwrap()).unwrap().ino(), first, "it is written once");
         for tamper in [
-            (|path: &Path| fs::write(path, "evil").unwrap()) as fn(&Path),
+            (|path: &Path| {
+                fs::set_permissions(path, fs::Permissions::from_mode(0o755)).unwrap();
+                fs::write(path, "evil").unwrap();
+                fs::set_permissions(path, fs::Permissions::from_mode(0o555)).unwrap();
+            }) as fn(&Path),
             |path| fs::set_permissions(path, fs::Permissions::from_mode(0o777)).unwrap(),
             |path| fs::hard_link(path, path.with_extension("other")).unwrap(),
             |path| fs::remove_file(path).unwrap(),

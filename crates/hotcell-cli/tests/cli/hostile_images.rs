@@ -24,9 +24,12 @@ fn links_of_an_image_lead_to_nothing_of_the_hosts() {
             skip("hostile_images::links_of_an_image_lead_to_nothing_of_the_hosts", &format!("no {runtime} here"));
             continue;
         }
-        // The box itself is fine: its init finds no such program.
+        // The box itself is fine: its init finds no such program. (Where the project is below a place that is such a link, it
+        // cannot be shown, and that is a refusal.)
         let ran = place.hotcell(&[&["run"], &flags[..], &["--", "/nothing"]].concat());
-        assert_eq!(ran.code, 127, "{ran:?}");
+        let expected =
+            if place.project().starts_with("/var") || place.project().starts_with("/usr") { 125 } else { 127 };
+        assert_eq!(ran.code, expected, "{ran:?}");
         assert_eq!(fs::read_dir(&victim).unwrap().count(), 0, "{runtime} made something on the host");
         // A tree of the policy's would be behind a link.
         let ran = place.hotcell(&[&["run"], &flags[..], &["--read", "/usr/share", "--", "/nothing"]].concat());
