@@ -28,11 +28,21 @@ pub struct Sample {
     pub memory_kib: u64,
 }
 
+/// Whether a look saw every process that was there when it began.
+#[derive(PartialEq)]
+enum Look {
+    Whole,
+    /// One ended between the listing and its turn. What it started meanwhile is not in the listing, and nobody was seen
+    /// who could have started it: only another look tells.
+    Missed,
+}
+
 /// Calls `visit` with every process but the init itself.
-pub fn each(mut visit: impl FnMut(&Process)) -> sys::Result<()> {
+fn each(mut visit: impl FnMut(&Process)) -> sys::Result<Look> {
     let directory = sys::openat(sys::AT_FDCWD, b"/proc\0", sys::O_RDONLY | sys::O_DIRECTORY, 0)?;
     let own = sys::getpid();
     let mut buffer = [0u8; 4096];
+    let mut seen = Look::Whole;
     loop {
         let length = match sys::getdents(directory, &mut buffer) {
             Ok(0) | Err(_) => break,
@@ -45,30 +55,33 @@ pub fn each(mut visit: impl FnMut(&Process)) -> sys::Result<()> {
             if size == 0 {
                 break;
             }
-            if let Some(process) = parse_number(&buffer[at + 19..at + size]).and_then(|pid| look(directory, pid)) {
-                if process.pid != own {
-                    visit(&process);
+            if let Some(pid) = parse_number(&buffer[at + 19..at + size]) {
+                match look(directory, pid) {
+                    Ok(Some(process)) if process.pid != own => visit(&process),
+                    Err(sys::ENOENT | sys::ESRCH) => seen = Look::Missed,
+                    // Ourselves, or one that is hidden from us and always will be.
+                    Ok(_) | Err(_) => {}
                 }
             }
             at += size;
         }
     }
     sys::close(directory);
-    Ok(())
+    Ok(seen)
 }
 
-fn read_file(directory: Fd, pid: u64, file: &[u8], buffer: &mut [u8]) -> Option<usize> {
+fn read_file(directory: Fd, pid: u64, file: &[u8], buffer: &mut [u8]) -> sys::Result<usize> {
     let path = Text::<48>::new().number(pid).push(b"/").push(file).end();
-    let descriptor = sys::openat(directory, path.as_bytes(), sys::O_RDONLY, 0).ok()?;
+    let descriptor = sys::openat(directory, path.as_bytes(), sys::O_RDONLY, 0)?;
     let length = sys::read(descriptor, buffer);
     sys::close(descriptor);
-    length.ok()
+    length
 }
 
-fn look(directory: Fd, pid: u64) -> Option<Process> {
+fn look(directory: Fd, pid: u64) -> sys::Result<Option<Process>> {
     let mut buffer = [0; 512];
     let length = read_file(directory, pid, b"stat", &mut buffer)?;
-    parse_stat(pid as i32, &buffer[..length])
+    Ok(parse_stat(pid as i32, &buffer[..length]))
 }
 
 /// The name of the command is between parentheses and may contain anything: fields are counted from the last ')'.
@@ -97,14 +110,14 @@ pub fn sample() -> sys::Result<Sample> {
         total.ticks += process.ticks;
         let mut buffer = [0; 2048];
         let mut field = |file: &[u8], name: &[u8]| {
-            let length = read_file(directory, process.pid as u64, file, &mut buffer)?;
+            let length = read_file(directory, process.pid as u64, file, &mut buffer).ok()?;
             kib_after(name, &buffer[..length])
         };
         // A process can keep others from seeing how its memory is shared; then all of it counts.
         total.memory_kib += field(b"smaps_rollup", b"Pss:").or_else(|| field(b"status", b"VmRSS:")).unwrap_or(0);
     });
     sys::close(directory);
-    result.map(|()| total)
+    result.map(|_| total)
 }
 
 fn kib_after(name: &[u8], text: &[u8]) -> Option<u64> {
@@ -131,7 +144,7 @@ pub fn kill_tree(root: Option<i32>, since: u64, started_here: impl Fn(i32) -> bo
     let (mut chased, mut waited) = (0, 0);
     while chased < LOOKS_MAX && waited < PAUSES_MAX {
         let (mut alive, mut found) = (false, false);
-        each(|process| {
+        let look = each(|process| {
             let daemon = process.parent == own && process.started >= since && !started_here(process.pid);
             if daemon || doomed.has(process.pid) || doomed.has(process.parent) {
                 found |= !doomed.has(process.pid);
@@ -142,10 +155,10 @@ pub fn kill_tree(root: Option<i32>, since: u64, started_here: impl Fn(i32) -> bo
                 }
             }
         })?;
-        if !alive {
+        if !alive && look == Look::Whole {
             return Ok(());
         }
-        if found {
+        if found || look == Look::Missed {
             chased += 1;
         } else {
             // All are killed; they end when they get a processor, for which we may have to make room.
@@ -169,14 +182,14 @@ pub fn signal_all(signal: i32) -> sys::Result<()> {
     let mut seen = Marks::new()?;
     for _ in 0..LOOKS_MAX {
         let mut found = false;
-        each(|process| {
+        let look = each(|process| {
             if (process.parent == own || seen.has(process.parent)) && !seen.has(process.pid) {
                 found = true;
                 seen.mark(process.pid);
                 let _ = sys::kill(process.pid, signal);
             }
         })?;
-        if !found {
+        if !found && look == Look::Whole {
             break;
         }
     }

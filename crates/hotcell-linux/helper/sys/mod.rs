@@ -26,6 +26,7 @@ pub type Fd = i32;
 pub const AT_FDCWD: Fd = -100;
 pub const EPERM: Errno = Errno(1);
 pub const ENOENT: Errno = Errno(2);
+pub const ESRCH: Errno = Errno(3);
 pub const EINTR: Errno = Errno(4);
 pub const EAGAIN: Errno = Errno(11);
 pub const EACCES: Errno = Errno(13);

@@ -23,7 +23,10 @@ async fn until_shown(terminal: &Terminal, word: &str) -> String {
 #[tokio::test]
 async fn a_terminal_has_a_size_a_keyboard_and_an_end() {
     let agent = agent().await;
-    let mut launch = launch("sh", &["-c", "stty size; read line; echo \"<$line>\"; stty size; exit 5"]);
+    // Sizes and keys take ways of their own: the size may come after the keys.
+    let script =
+        "stty size; read line; echo \"<$line>\"; while [ \"$(stty size)\" = '24 80' ]; do :; done; stty size; exit 5";
+    let mut launch = launch("sh", &["-c", script]);
     launch.standard = Standard::Terminal { rows: 24, columns: 80 };
     let mut running = agent.cell.launch(launch).await.unwrap();
     let terminal = Terminal::new(running.take_terminal().unwrap()).unwrap();
