@@ -6,6 +6,7 @@
 
 mod anatomy;
 mod boxes;
+mod comparison;
 mod containers;
 mod flood;
 mod floor;

@@ -25,7 +25,7 @@ use crate::test::setup;
 use crate::workspace::{forget_hotcell_settings, root};
 use crate::{Verdict, progress};
 
-use report::Results;
+use super::comparison::Comparison;
 
 /// Rounds if nobody says how many.
 const USUAL: Usual = Usual { full: 40, quick: 5 };
@@ -99,20 +99,24 @@ fn measure(options: &Options, command: &Path) -> Verdict {
     let measured = part(&format!("containers, {} rounds", options.rounds), || {
         candidates::measure(&around, scratch.path(), options.rounds)
     })?;
-    let results = Results {
+    let results = Comparison {
+        name: "containers",
+        title: "What a container costs",
+        method: report::METHOD,
         machine: Machine::look(None),
         versions: report::versions(&around)?,
         busy,
         quick: options.quick,
-        spec: measured.spec,
+        notes: vec![format!("The hardening of what is compared: {}.", measured.spec)],
+        targets: targets::targets(&measured.rows),
         rows: measured.rows,
     };
-    print!("\n{}", report::table(&results));
+    print!("\n{}", results.table());
     let directory = match &options.out {
         Some(directory) => directory.clone(),
         None => root()?.join("docs/bench"),
     };
-    report::write(&results, &directory)?;
+    results.write(&directory)?;
     println!("\nwritten to {}", directory.display());
     // A comparison may be missing; what is ours may not.
     Ok(results.rows.iter().all(|row| row.samples.is_ok() || !candidates::OURS.contains(&row.name)))
