@@ -13,7 +13,7 @@ use crate::text::Printable;
 /// ```
 /// use hotcell_core::runtime::RuntimeKind;
 /// assert_eq!("native".parse(), Ok(RuntimeKind::Native));
-/// assert_eq!("cube".parse(), Ok(RuntimeKind::E2b));
+/// assert_eq!("cube".parse(), Ok(RuntimeKind::Cube));
 /// assert!("natvie".parse::<RuntimeKind>().unwrap_err().to_string().contains("did you mean `native`?"));
 /// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -39,6 +39,8 @@ pub enum RuntimeKind {
     Opensandbox,
     /// A sandbox of E2B, or of a server that speaks its API.
     E2b,
+    /// A sandbox of Tencent's CubeSandbox, which speaks a part of E2B's API.
+    Cube,
     /// A Pod in a Kubernetes cluster.
     Kubernetes,
 }
@@ -56,6 +58,7 @@ impl RuntimeKind {
         Self::Qemu,
         Self::Opensandbox,
         Self::E2b,
+        Self::Cube,
         Self::Kubernetes,
     ];
 
@@ -72,6 +75,7 @@ impl RuntimeKind {
             Self::Qemu => "qemu",
             Self::Opensandbox => "opensandbox",
             Self::E2b => "e2b",
+            Self::Cube => "cube",
             Self::Kubernetes => "kubernetes",
         }
     }
@@ -84,7 +88,7 @@ impl RuntimeKind {
             Self::Gvisor => Isolation::UserKernel,
             Self::Wasm => Isolation::Wasm,
             Self::Firecracker | Self::Boxlite | Self::Qemu => Isolation::MicroVm,
-            Self::Opensandbox | Self::E2b | Self::Kubernetes => Isolation::Remote,
+            Self::Opensandbox | Self::E2b | Self::Cube | Self::Kubernetes => Isolation::Remote,
         }
     }
 
@@ -113,10 +117,6 @@ impl FromStr for RuntimeKind {
     type Err = UnknownRuntime;
 
     fn from_str(name: &str) -> Result<Self, UnknownRuntime> {
-        // Tencent's CubeSandbox speaks E2B's API.
-        if name == "cube" {
-            return Ok(Self::E2b);
-        }
         Self::ALL.iter().copied().find(|kind| kind.as_str() == name).ok_or_else(|| UnknownRuntime {
             name: name.to_owned(),
             suggestion: nearest(name, Self::ALL.iter().map(|kind| kind.as_str())).map(str::to_owned),

@@ -39,9 +39,11 @@ struct HotcellToml {
     /// Another name for `sandbox.mode`; "none" means the native box.
     #[schemars(schema_with = "backend_name")]
     sandbox_backend: String,
-    /// The address of a remote backend's server. Not in a project file.
+    /// Another name for `remote.url`. Not in a project file.
+    #[schemars(schema_with = "address")]
     sandbox_url: String,
-    /// The key for that server. Not in a project file.
+    /// Another name for `remote.api_key`. Not in a project file.
+    #[schemars(schema_with = "text")]
     sandbox_api_key: String,
     /// Which box.
     sandbox: SandboxTable,
@@ -57,6 +59,8 @@ struct HotcellToml {
     process: ProcessTable,
     /// What containers and virtual machines are made of.
     container: ContainerTable,
+    /// The server of a remote box. None of it in a project file.
+    remote: RemoteTable,
 }
 
 #[derive(JsonSchema)]
@@ -172,12 +176,52 @@ struct ContainerTable {
     pull: String,
 }
 
+#[derive(JsonSchema)]
+#[schemars(deny_unknown_fields)]
+struct RemoteTable {
+    /// The address of the server's API. Default: that of the runtime.
+    #[schemars(schema_with = "address")]
+    url: String,
+    /// The key for it. A file, or the variable HOTCELL_SANDBOX_API_KEY, is a better place.
+    #[schemars(schema_with = "text")]
+    api_key: String,
+    /// A file with the key, which nobody else may read. Relative to this file.
+    #[schemars(schema_with = "text")]
+    api_key_file: String,
+    /// Where sandboxes themselves are reached, where that is not <port>-<id>.<domain> (e2b, cube).
+    #[schemars(schema_with = "address")]
+    data_url: String,
+    /// The domain beneath which sandboxes are reached (e2b, cube).
+    #[schemars(schema_with = "text")]
+    domain: String,
+    /// The template that a sandbox is made of (e2b, cube).
+    #[schemars(schema_with = "text")]
+    template: String,
+    /// The snapshot that a sandbox is made of (opensandbox).
+    #[schemars(schema_with = "text")]
+    snapshot: String,
+    /// How sandboxes are reached: at addresses of their own, or through the server (opensandbox). Default: direct.
+    #[schemars(schema_with = "endpoints")]
+    endpoints: String,
+    /// Whether plain http to another machine will do. Default: false.
+    #[schemars(schema_with = "boolean")]
+    plain_http: bool,
+}
+
+fn address(_: &mut SchemaGenerator) -> Schema {
+    json_schema!({ "type": "string", "pattern": "^[hH][tT][tT][pP][sS]?://[^@?#\\\\\\s]+$" })
+}
+
+fn endpoints(_: &mut SchemaGenerator) -> Schema {
+    json_schema!({ "enum": ["direct", "proxy"] })
+}
+
 fn pull_policy(_: &mut SchemaGenerator) -> Schema {
     json_schema!({ "enum": ["never", "missing", "always"] })
 }
 
 fn runtime_names() -> Vec<&'static str> {
-    std::iter::once("auto").chain(RuntimeKind::ALL.iter().map(|kind| kind.as_str())).chain(["cube"]).collect()
+    std::iter::once("auto").chain(RuntimeKind::ALL.iter().map(|kind| kind.as_str())).collect()
 }
 
 fn runtime_name(_: &mut SchemaGenerator) -> Schema {
@@ -295,6 +339,6 @@ mod tests {
     #[test]
     fn every_key_may_be_absent_and_none_may_be_invented() {
         assert!(!json().contains("\"required\""));
-        assert_eq!(json().matches("\"additionalProperties\": false").count(), 8);
+        assert_eq!(json().matches("\"additionalProperties\": false").count(), 9);
     }
 }

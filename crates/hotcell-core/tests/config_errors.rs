@@ -3,6 +3,7 @@
 #![allow(clippy::expect_used, clippy::panic, clippy::unwrap_used, reason = "tests assert by panicking")]
 
 use hotcell_core::config::{Config, Layer, MAX_CONFIG_BYTES};
+use hotcell_core::runtime::{RuntimeChoice, RuntimeKind};
 
 fn error(text: &str, layer: Layer) -> String {
     match Config::parse(text, "hotcell.toml", layer) {
@@ -123,7 +124,53 @@ fn mistakes_in_a_users_file() {
             "[env]\npass = [\"A=B\"]",
             "hotcell.toml:2: `env.pass` cannot be `A=B`: a variable's name is not empty and has no `=` and no NUL byte",
         ),
+        // Servers.
+        (
+            "sandbox_url = \"localhost:8080\"",
+            "hotcell.toml:1: `sandbox_url` cannot be `localhost:8080`: write an address such as https://sandbox.example.org or http://localhost:8080",
+        ),
+        (
+            "[remote]\nurl = \"https://me:hunter2@host\"",
+            "hotcell.toml:2: `remote.url` cannot be `https://…@host`: the address of a server has no user and no password in it; a key is written as `api_key`",
+        ),
+        (
+            "[remote]\ndata_url = \"https://host/x?key=hunter2\"",
+            "hotcell.toml:2: `remote.data_url` cannot be `https://host/x?…`: the address of a server has no query and no fragment; a key is written as `api_key`",
+        ),
+        (
+            "sandbox_api_key = \"hunter2\\n\"",
+            "hotcell.toml:1: `sandbox_api_key` cannot be `[secret]`: a key has no spaces, control characters or characters beyond ASCII",
+        ),
+        (
+            "[remote]\ndomain = \"https://e2b.app\"",
+            "hotcell.toml:2: `remote.domain` cannot be `https://e2b.app`: write a domain such as e2b.app, without a scheme; a port may follow after a colon",
+        ),
+        (
+            "[remote]\nendpoints = \"relay\"",
+            "hotcell.toml:2: `remote.endpoints` cannot be `relay`: sandboxes are reached \"direct\", or through the server's \"proxy\"",
+        ),
+        (
+            "[remote]\nplain_http = \"yes\"",
+            "hotcell.toml:2: `remote.plain_http` takes true or false, not a text; for example: plain_http = true",
+        ),
+        ("url = \"https://x\"", "hotcell.toml:1: unknown key `url`; did you mean `remote.url`?"),
         // Contradictions.
+        (
+            "sandbox_url = \"https://a\"\n[remote]\nurl = \"https://b\"",
+            "hotcell.toml:3: `remote.url` contradicts hotcell.toml:1: one asks for https://b, the other for https://a",
+        ),
+        (
+            "sandbox_api_key = \"hunter2\"\n[remote]\napi_key = \"hunter3\"",
+            "hotcell.toml:3: `remote.api_key` contradicts hotcell.toml:1: the two keys differ",
+        ),
+        (
+            "sandbox_api_key = \"hunter2\"\n[remote]\napi_key_file = \"key\"",
+            "hotcell.toml:3: `remote.api_key_file` contradicts hotcell.toml:1: one has the key, the other names a file with it; keep one",
+        ),
+        (
+            "[remote]\napi_key_file = \"key\"\napi_key = \"hunter2\"",
+            "hotcell.toml:3: `remote.api_key` contradicts hotcell.toml:2: one has the key, the other names a file with it; keep one",
+        ),
         (
             "sandbox_backend = \"docker\"\n[sandbox]\nmode = \"native\"",
             "hotcell.toml:3: `sandbox.mode` contradicts hotcell.toml:1: one asks for native, the other for docker",
@@ -162,6 +209,15 @@ fn keys_that_would_loosen_are_not_for_project_files() {
         ("[filesystem]\nunprotect = [\".vscode\"]", "filesystem.unprotect"),
         ("\nsandbox_url = \"https://x\"", "sandbox_url"),
         ("\nsandbox_api_key = \"x\"", "sandbox_api_key"),
+        ("[remote]\nurl = \"https://x\"", "remote.url"),
+        ("[remote]\napi_key = \"x\"", "remote.api_key"),
+        ("[remote]\napi_key_file = \"x\"", "remote.api_key_file"),
+        ("[remote]\ndata_url = \"https://x\"", "remote.data_url"),
+        ("[remote]\ndomain = \"x\"", "remote.domain"),
+        ("[remote]\ntemplate = \"x\"", "remote.template"),
+        ("[remote]\nsnapshot = \"x\"", "remote.snapshot"),
+        ("[remote]\nendpoints = \"proxy\"", "remote.endpoints"),
+        ("[remote]\nplain_http = true", "remote.plain_http"),
         ("[limits]\nmemory = \"unlimited\"", "limits.memory"),
         ("[env]\nset = { LD_PRELOAD = \"x.so\" }", "env.set"),
     ] {
@@ -215,10 +271,21 @@ fn a_whole_file_is_read() {
         cwd = "src"
         user = "root"
         tty = true
+        [remote]
+        url = "https://sandbox.example.org"
+        api_key = "hunter2"
+        data_url = "http://10.0.0.1:3000"
+        domain = "e2b.app"
+        template = "base"
+        snapshot = "s-1"
+        endpoints = "proxy"
+        plain_http = true
     "#;
     let config = Config::parse(text, "hotcell.toml", Layer::User).unwrap();
     let shown = format!("{config:?}");
     assert!(!shown.contains("hunter2") && shown.contains("[secret]"));
     assert_eq!(config.limits.open_files.unwrap().value.value(), Some(64));
+    assert_eq!(config.sandbox.mode.unwrap().value, RuntimeChoice::Kind(RuntimeKind::Native));
+    assert_eq!(config.remote.url.unwrap().value, "https://sandbox.example.org");
     assert_eq!(config.limits.timeout.unwrap().origin.to_string(), "hotcell.toml:29");
 }

@@ -62,7 +62,7 @@ fn entries() -> impl Strategy<Value = Vec<(String, String)>> {
         ],
         0..3,
     );
-    let runtime = option::of(select(vec!["auto", "native", "docker", "firecracker", "e2b", "wasm"]))
+    let runtime = option::of(select(vec!["auto", "native", "docker", "firecracker", "e2b", "cube", "wasm"]))
         .prop_map(|kind| kind.map(|kind| ("sandbox.mode".to_owned(), kind.to_owned())));
     (rules, lists, limits, scalars, runtime).prop_map(|(rules, lists, limits, scalars, runtime)| {
         [rules, lists, limits, scalars, runtime.into_iter().collect()].concat()

@@ -4,7 +4,6 @@ use std::ffi::OsString;
 
 use super::{Config, ConfigError, KEYS, Origin};
 use crate::suggest::nearest;
-use crate::text::Printable;
 
 /// What every variable of Hotcell's begins with.
 const PREFIX: &str = "HOTCELL_";
@@ -46,7 +45,7 @@ pub fn environment_config(vars: impl IntoIterator<Item = (OsString, OsString)>) 
             return Err(ConfigError::BadValue {
                 at: at.into(),
                 key: info.name.to_owned(),
-                value: Printable(&value.to_string_lossy()).to_string(),
+                value: if info.is_secret() { "[secret]".to_owned() } else { value.to_string_lossy().into_owned() },
                 reason: "it is not UTF-8".to_owned(),
             });
         };
@@ -62,12 +61,15 @@ mod tests {
     #[test]
     fn every_variable_is_read() {
         let variables: Vec<&str> = KEYS.iter().filter_map(|info| info.variable).collect();
-        assert_eq!(variables.len(), 13);
+        assert_eq!(variables.len(), 22);
         for variable in variables {
             let value = match variable {
                 "HOTCELL_RUNTIME" => "native",
                 "HOTCELL_ISOLATION" => "microvm",
                 "HOTCELL_NETWORK" => "open",
+                "HOTCELL_SANDBOX_URL" | "HOTCELL_SANDBOX_DATA_URL" => "https://sandbox.example.org",
+                "HOTCELL_SANDBOX_ENDPOINTS" => "proxy",
+                "HOTCELL_PLAIN_HTTP" => "true",
                 _ => "unlimited",
             };
             let config = environment_config([(variable.into(), value.into())]).unwrap();
@@ -80,6 +82,17 @@ mod tests {
         let vars = ["PATH", "HOTCELL_LOG", "HOTCELL_POLICY", "HOTCELL_TEST_X", "XHOTCELL_MEMORY"];
         let config = environment_config(vars.map(|name| (name.into(), "?".into()))).unwrap();
         assert_eq!(config, Config::default());
+    }
+
+    #[test]
+    #[cfg(unix)]
+    fn a_key_that_is_not_text_is_not_shown() {
+        use std::os::unix::ffi::OsStringExt;
+        let value = OsString::from_vec(b"hunter2\xff".to_vec());
+        let error = environment_config([("HOTCELL_SANDBOX_API_KEY".into(), value.clone())]).unwrap_err().to_string();
+        assert_eq!(error, "HOTCELL_SANDBOX_API_KEY: `remote.api_key` cannot be `[secret]`: it is not UTF-8");
+        let error = environment_config([("HOTCELL_SANDBOX_URL".into(), value)]).unwrap_err().to_string();
+        assert!(error.contains("it is not UTF-8"), "{error}");
     }
 
     #[test]

@@ -17,6 +17,11 @@ pub struct KeyInfo {
 }
 
 impl KeyInfo {
+    /// Whether its value must not be shown.
+    pub(super) fn is_secret(&self) -> bool {
+        self.key == Key::Credential
+    }
+
     /// The table, and the key in it.
     pub fn split(&self) -> (Option<&'static str>, &'static str) {
         match self.name.split_once('.') {
@@ -31,8 +36,6 @@ impl KeyInfo {
 pub(super) enum Key {
     Mode,
     SandboxBackend,
-    Url,
-    Credential,
     Isolation,
     Approximate,
     Read,
@@ -58,12 +61,22 @@ pub(super) enum Key {
     Image,
     OciRuntime,
     Pull,
+    Url,
+    Credential,
+    CredentialFile,
+    DataUrl,
+    Domain,
+    Template,
+    Snapshot,
+    Endpoints,
+    PlainHttp,
 }
 
 const PATHS: &str = "a list of paths";
 const SIZE: &str = "a size";
 const DURATION: &str = "a duration";
 const COUNT: &str = "a whole number";
+const ADDRESS: &str = "an address";
 
 const fn key(key: Key, name: &'static str, takes: &'static str, example: &'static str) -> KeyInfo {
     KeyInfo { name, variable: None, flag: None, takes, example, key }
@@ -82,7 +95,7 @@ impl KeyInfo {
 /// Every key, in the order in which they are documented.
 pub const KEYS: &[KeyInfo] = &[
     key(Key::SandboxBackend, "sandbox_backend", "the name of a runtime", "sandbox_backend = \"native\""),
-    key(Key::Url, "sandbox_url", "an address", "sandbox_url = \"https://sandbox.example.org\""),
+    key(Key::Url, "sandbox_url", ADDRESS, "sandbox_url = \"https://sandbox.example.org\""),
     key(Key::Credential, "sandbox_api_key", "a key", "sandbox_api_key = \"…\""),
     key(Key::Mode, "sandbox.mode", "the name of a runtime", "mode = \"native\"")
         .flag("--runtime")
@@ -124,6 +137,28 @@ pub const KEYS: &[KeyInfo] = &[
         .flag("--oci-runtime")
         .variable("HOTCELL_OCI_RUNTIME"),
     key(Key::Pull, "container.pull", "\"never\", \"missing\" or \"always\"", "pull = \"never\"").flag("--pull"),
+    key(Key::Url, "remote.url", ADDRESS, "url = \"https://sandbox.example.org\"")
+        .flag("--sandbox-url")
+        .variable("HOTCELL_SANDBOX_URL"),
+    // No flag: what is on a command line can be read by everybody on the machine.
+    key(Key::Credential, "remote.api_key", "a key", "api_key = \"…\"").variable("HOTCELL_SANDBOX_API_KEY"),
+    key(Key::CredentialFile, "remote.api_key_file", "a path", "api_key_file = \"~/.config/hotcell/key\"")
+        .flag("--sandbox-key-file")
+        .variable("HOTCELL_SANDBOX_API_KEY_FILE"),
+    key(Key::DataUrl, "remote.data_url", ADDRESS, "data_url = \"https://sandbox.example.org\"")
+        .variable("HOTCELL_SANDBOX_DATA_URL"),
+    key(Key::Domain, "remote.domain", "a domain", "domain = \"e2b.app\"").variable("HOTCELL_SANDBOX_DOMAIN"),
+    key(Key::Template, "remote.template", "the name of a template", "template = \"base\"")
+        .flag("--template")
+        .variable("HOTCELL_TEMPLATE"),
+    key(Key::Snapshot, "remote.snapshot", "the name of a snapshot", "snapshot = \"…\"")
+        .flag("--snapshot")
+        .variable("HOTCELL_SNAPSHOT"),
+    key(Key::Endpoints, "remote.endpoints", "\"direct\" or \"proxy\"", "endpoints = \"proxy\"")
+        .variable("HOTCELL_SANDBOX_ENDPOINTS"),
+    key(Key::PlainHttp, "remote.plain_http", "true or false", "plain_http = true")
+        .flag("--plain-http")
+        .variable("HOTCELL_PLAIN_HTTP"),
 ];
 
 /// The key with this full name.

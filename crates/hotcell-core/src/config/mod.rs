@@ -9,6 +9,7 @@ mod keys;
 mod origin;
 mod parse;
 pub mod quantity;
+mod remote;
 mod set;
 mod value;
 
@@ -22,12 +23,12 @@ pub(crate) use keys::named;
 pub use keys::{KEYS, KeyInfo};
 pub use origin::{Layer, Origin, Sourced};
 pub use parse::MAX_CONFIG_BYTES;
+pub use remote::RemoteConfig;
 pub(crate) use set::check_variable_name;
 
 use crate::capability::Control;
 use crate::policy::{BoxUser, Cpus, NetworkMode, PullPolicy};
 use crate::runtime::{Isolation, RuntimeChoice};
-use crate::secret::Secret;
 
 /// One layer of configuration, exactly as it was written; what was not written is absent.
 ///
@@ -61,7 +62,7 @@ pub struct Config {
     pub process: ProcessConfig,
     /// `[container]`
     pub container: ContainerConfig,
-    /// `sandbox_url` and `sandbox_api_key`
+    /// `[remote]`
     pub remote: RemoteConfig,
 }
 
@@ -176,14 +177,4 @@ pub struct ContainerConfig {
     pub runtime: Option<Sourced<String>>,
     /// Whether an image may be fetched.
     pub pull: Option<Sourced<PullPolicy>>,
-}
-
-/// `sandbox_url` and `sandbox_api_key`: the server of a remote backend.
-#[derive(Debug, Clone, Default, PartialEq)]
-#[non_exhaustive]
-pub struct RemoteConfig {
-    /// The server's address.
-    pub url: Option<Sourced<String>>,
-    /// The key for it.
-    pub api_key: Option<Sourced<Secret<String>>>,
 }

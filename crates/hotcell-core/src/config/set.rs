@@ -9,7 +9,6 @@ use super::quantity::{BadQuantity, parse_count, parse_duration, parse_size};
 use super::value::{Node, Written};
 use super::{Bound, Config, ConfigError, KEYS, KeyInfo, Layer, Origin, Sourced};
 use crate::policy::{BadCpus, Cpus, check_image, check_runtime};
-use crate::secret::Secret;
 
 impl Config {
     /// Sets one key from text, as a flag or a variable gives it. Lists get one more element; `env.set` takes
@@ -35,14 +34,6 @@ impl Config {
     pub(super) fn apply(&mut self, info: &KeyInfo, value: &Written) -> Result<(), ConfigError> {
         match info.key {
             Key::Mode | Key::SandboxBackend => self.set_mode(info, value)?,
-            Key::Url => {
-                not_in_project(info, value, "it would send files and code to a server of the project's choice")?;
-                self.remote.url = Some(value.sourced(value.text(info)?.to_owned()));
-            }
-            Key::Credential => {
-                not_in_project(info, value, "a key does not belong in a file that others read")?;
-                self.remote.api_key = Some(value.sourced(Secret::new(value.text(info)?.to_owned())));
-            }
             Key::Isolation => self.sandbox.isolation = Some(value.parsed(info)?),
             Key::Approximate => extend(&mut self.sandbox.approximate, info, value, Written::parsed)?,
             Key::Read => extend(&mut self.filesystem.read, info, value, path)?,
@@ -81,6 +72,15 @@ impl Config {
                 self.container.pull = Some(value.parsed(info)?);
             }
             Key::Tty => self.process.tty = Some(value.sourced(value.boolean(info)?)),
+            Key::Url
+            | Key::Credential
+            | Key::CredentialFile
+            | Key::DataUrl
+            | Key::Domain
+            | Key::Template
+            | Key::Snapshot
+            | Key::Endpoints
+            | Key::PlainHttp => self.set_remote(info, value)?,
         }
         Ok(())
     }
@@ -138,11 +138,11 @@ impl Config {
 }
 
 impl Written {
-    fn sourced<T>(&self, value: T) -> Sourced<T> {
+    pub(super) fn sourced<T>(&self, value: T) -> Sourced<T> {
         Sourced::new(value, self.origin.clone())
     }
 
-    fn parsed<T: std::str::FromStr<Err: Display>>(&self, info: &KeyInfo) -> Result<Sourced<T>, ConfigError> {
+    pub(super) fn parsed<T: std::str::FromStr<Err: Display>>(&self, info: &KeyInfo) -> Result<Sourced<T>, ConfigError> {
         let text = self.text(info)?;
         text.parse().map(|value| self.sourced(value)).map_err(|error| self.bad_value(info, text, error))
     }
@@ -157,7 +157,7 @@ pub(crate) fn check_variable_name(name: &str) -> Result<(), &'static str> {
     }
 }
 
-fn not_in_project(info: &KeyInfo, value: &Written, why: &'static str) -> Result<(), ConfigError> {
+pub(super) fn not_in_project(info: &KeyInfo, value: &Written, why: &'static str) -> Result<(), ConfigError> {
     if value.origin.layer != Layer::Project {
         return Ok(());
     }
@@ -181,7 +181,7 @@ fn extend<T>(
     Ok(())
 }
 
-fn path(value: &Written, info: &KeyInfo) -> Result<Sourced<PathBuf>, ConfigError> {
+pub(super) fn path(value: &Written, info: &KeyInfo) -> Result<Sourced<PathBuf>, ConfigError> {
     let text = value.text(info)?;
     if text.is_empty() {
         return Err(value.bad_value(info, text, "a path is not empty; `.` is the root of the policy"));
@@ -192,7 +192,7 @@ fn path(value: &Written, info: &KeyInfo) -> Result<Sourced<PathBuf>, ConfigError
     Ok(value.sourced(PathBuf::from(text)))
 }
 
-fn checked(
+pub(super) fn checked(
     value: &Written,
     info: &KeyInfo,
     check: fn(&str) -> Result<(), &'static str>,

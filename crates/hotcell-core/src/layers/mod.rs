@@ -13,6 +13,7 @@ mod error;
 mod filesystem;
 mod paths;
 mod project;
+mod remote;
 mod resolve;
 
 use std::path::PathBuf;

@@ -6,6 +6,7 @@ use std::time::Duration;
 use super::filesystem::filesystem;
 use super::paths::within_project;
 use super::project::loosens;
+use super::remote::remote;
 use super::{Context, Layers, PolicyError};
 use crate::capability::Control;
 use crate::config::quantity::{BadQuantity, check_count, check_duration, check_size, show_duration, show_size};
@@ -41,21 +42,22 @@ pub fn resolve(layers: &Layers, context: &Context) -> Result<Policy, PolicyError
         limits: limits(layers)?,
         process: process(layers, context)?,
         container: container(layers)?,
+        remote: remote(layers)?,
         approximate: approximate(layers)?,
     })
 }
 
 /// What each group of layers says about one key.
-struct Said<'a, T> {
+pub(super) struct Said<'a, T> {
     /// The user's file, else the caller's defaults.
-    base: Option<&'a Sourced<T>>,
+    pub(super) base: Option<&'a Sourced<T>>,
     project: Option<&'a Sourced<T>>,
     /// Flags, else the environment: they win, and what the project says does not matter.
-    last: Option<&'a Sourced<T>>,
+    pub(super) last: Option<&'a Sourced<T>>,
 }
 
 impl<'a, T> Said<'a, T> {
-    fn by(layers: &'a Layers, pick: impl Fn(&'a Config) -> &'a Option<Sourced<T>>) -> Self {
+    pub(super) fn by(layers: &'a Layers, pick: impl Fn(&'a Config) -> &'a Option<Sourced<T>>) -> Self {
         let user = layers.user.as_ref().and_then(|config| pick(config).as_ref());
         Self {
             base: user.or(pick(&layers.defaults).as_ref()),
@@ -136,7 +138,7 @@ fn approximate(layers: &Layers) -> Result<BTreeSet<Control>, PolicyError> {
 }
 
 /// All layers but the project's, in order.
-fn own_layers(layers: &Layers) -> impl Iterator<Item = &Config> {
+pub(super) fn own_layers(layers: &Layers) -> impl Iterator<Item = &Config> {
     [Some(&layers.defaults), layers.user.as_ref(), Some(&layers.environment), Some(&layers.flags)].into_iter().flatten()
 }
 

@@ -3,11 +3,12 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use super::{BoxUser, Cpus, NetworkMode, Policy, PullPolicy};
+use super::{BoxUser, Cpus, Endpoints, NetworkMode, Policy, PullPolicy};
 use crate::capability::Control;
 use crate::config::{Bound, Config, Layer, Origin, Sourced};
 use crate::layers::{Context, Layers, PolicyError, resolve};
 use crate::runtime::{Isolation, RuntimeChoice, RuntimeKind};
+use crate::secret::Secret;
 
 /// Builds a [`Policy`] from the default one. Mistakes are reported by [`PolicyBuilder::build`].
 ///
@@ -228,6 +229,54 @@ impl PolicyBuilder {
     /// Whether an image may be fetched.
     pub fn pull(mut self, pull: PullPolicy) -> Self {
         self.config.container.pull = Some(here(pull));
+        self
+    }
+
+    /// The address of a remote backend's server.
+    pub fn sandbox_url(mut self, url: impl Into<String>) -> Self {
+        self.config.remote.url = Some(here(url.into()));
+        self
+    }
+
+    /// The key for that server.
+    pub fn sandbox_api_key(mut self, key: impl Into<String>) -> Self {
+        self.config.remote.api_key = Some(here(Secret::new(key.into())));
+        self
+    }
+
+    /// Where sandboxes themselves are reached, where that is not `<port>-<id>.<domain>`.
+    pub fn sandbox_data_url(mut self, url: impl Into<String>) -> Self {
+        self.config.remote.data_url = Some(here(url.into()));
+        self
+    }
+
+    /// The domain beneath which sandboxes are reached.
+    pub fn sandbox_domain(mut self, domain: impl Into<String>) -> Self {
+        self.config.remote.domain = Some(here(domain.into()));
+        self
+    }
+
+    /// The template that a sandbox of E2B or CubeSandbox is made of.
+    pub fn template(mut self, name: impl Into<String>) -> Self {
+        self.config.remote.template = Some(here(name.into()));
+        self
+    }
+
+    /// The snapshot that a sandbox of OpenSandbox is made of.
+    pub fn snapshot(mut self, name: impl Into<String>) -> Self {
+        self.config.remote.snapshot = Some(here(name.into()));
+        self
+    }
+
+    /// How sandboxes of an OpenSandbox server are reached.
+    pub fn endpoints(mut self, endpoints: Endpoints) -> Self {
+        self.config.remote.endpoints = Some(here(endpoints));
+        self
+    }
+
+    /// Whether keys, files and code may go to another machine unencrypted.
+    pub fn plain_http(mut self, allowed: bool) -> Self {
+        self.config.remote.plain_http = Some(here(allowed));
         self
     }
 

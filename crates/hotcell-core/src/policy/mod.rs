@@ -3,6 +3,7 @@
 //! A [`Policy`] comes from [`crate::layers::resolve`] or from [`Policy::builder`]. It says nothing about how a rule
 //! is held; [`crate::plan::plan`] finds that out, or refuses.
 
+mod address;
 mod builder;
 mod container;
 mod filesystem;
@@ -10,6 +11,7 @@ mod limits;
 mod narrow;
 mod process;
 pub mod protect;
+mod remote;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -17,6 +19,7 @@ use std::str::FromStr;
 
 use serde::{Serialize, Serializer};
 
+pub(crate) use address::{Address, check_address, without_secrets};
 pub use builder::PolicyBuilder;
 pub use container::{ContainerPolicy, PullPolicy, UnknownPullPolicy};
 pub(crate) use container::{check_image, check_runtime};
@@ -24,6 +27,8 @@ pub(crate) use filesystem::normalize;
 pub use filesystem::{Access, FilesystemPolicy, PathRule, ProtectedPath};
 pub use limits::{BadCpus, Cpus, Limit, Limits};
 pub use process::{BadUser, BoxUser, ProcessPolicy};
+pub use remote::{Endpoints, NoServer, RemotePolicy, UnknownEndpoints};
+pub(crate) use remote::{check_api_key, check_domain, check_origin_name};
 
 use crate::capability::Control;
 use crate::runtime::{Isolation, RuntimeChoice};
@@ -61,6 +66,8 @@ pub struct Policy {
     pub process: ProcessPolicy,
     /// What containers are made of.
     pub container: ContainerPolicy,
+    /// The server of a remote box.
+    pub remote: RemotePolicy,
     /// The controls for which the caller accepts an approximation.
     pub approximate: BTreeSet<Control>,
 }
@@ -83,6 +90,7 @@ impl Default for Policy {
             limits: Limits::default(),
             process: ProcessPolicy::default(),
             container: ContainerPolicy::default(),
+            remote: RemotePolicy::default(),
             approximate: BTreeSet::new(),
         }
     }

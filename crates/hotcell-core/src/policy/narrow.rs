@@ -2,8 +2,10 @@
 
 use std::path::Path;
 
-use super::{Access, ContainerPolicy, EnvPolicy, FilesystemPolicy, Limit, Limits, PathRule, Policy, ProcessPolicy};
-use crate::runtime::Isolation;
+use super::{
+    Access, ContainerPolicy, EnvPolicy, FilesystemPolicy, Limit, Limits, PathRule, Policy, ProcessPolicy, RemotePolicy,
+};
+use crate::runtime::{Isolation, RuntimeChoice};
 
 impl Policy {
     /// What both policies grant: a child's policy within its parent's.
@@ -47,6 +49,12 @@ impl Policy {
                 runtime: self.container.runtime.clone(),
                 pull: self.container.pull.min(child.container.pull),
             },
+            remote: RemotePolicy {
+                template: child.remote.template.clone().or_else(|| self.remote.template.clone()),
+                snapshot: child.remote.snapshot.clone().or_else(|| self.remote.snapshot.clone()),
+                // Where files and code are sent: never the child's choice.
+                ..self.remote.clone()
+            },
             approximate: self.approximate.intersection(&child.approximate).copied().collect(),
         }
     }
@@ -69,8 +77,13 @@ impl Policy {
             && (!self.process.tty || other.process.tty)
             && self.container.runtime == other.container.runtime
             && self.container.pull <= other.container.pull
+            && (!leaves_this_machine(self) || self.remote.same_server(&other.remote))
             && self.approximate.is_subset(&other.approximate)
     }
+}
+
+fn leaves_this_machine(policy: &Policy) -> bool {
+    matches!(policy.runtime, RuntimeChoice::Kind(kind) if kind.is_remote())
 }
 
 /// The parent's where the two cannot be compared: it is the bound.
