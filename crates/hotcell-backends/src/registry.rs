@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use hotcell_core::backend::SandboxBackend;
+use hotcell_core::policy::RemotePolicy;
 use hotcell_core::runtime::RuntimeKind;
 
 use crate::progress::Progress;
@@ -17,13 +18,15 @@ pub struct StartOptions {
     pub oci_runtime: Option<String>,
     /// Who hears how far the fetching of images is.
     pub progress: Option<Progress>,
+    /// The server of a remote backend, and the key for it. What a box is made of (template, snapshot) is in its plan.
+    pub remote: RemotePolicy,
 }
 
 impl StartOptions {
     /// Has `count` native boxes half made ahead.
     #[must_use]
     pub fn warm(count: u32) -> Self {
-        Self { warm: count, oci_runtime: None, progress: None }
+        Self { warm: count, oci_runtime: None, progress: None, remote: RemotePolicy::default() }
     }
 }
 

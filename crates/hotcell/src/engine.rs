@@ -7,7 +7,7 @@ use hotcell_backends::registry::{self, BackendError, StartOptions};
 use hotcell_core::backend::{Sandbox, SandboxBackend, SandboxOutput, SpawnConfig};
 use hotcell_core::capability::Capabilities;
 use hotcell_core::plan::{NoBackend, Plan, Unavailable, plan};
-use hotcell_core::policy::Policy;
+use hotcell_core::policy::{Policy, RemotePolicy};
 use hotcell_core::runtime::{Isolation, RuntimeChoice, RuntimeKind};
 
 use crate::{EngineError, OneShot};
@@ -25,11 +25,19 @@ pub struct EngineOptions {
     pub oci_runtime: Option<String>,
     /// Who hears how far the fetching of images is.
     pub progress: Option<Progress>,
+    /// The server of that backend, if it is a remote one.
+    pub remote: RemotePolicy,
 }
 
 impl Default for EngineOptions {
     fn default() -> Self {
-        Self { warm: 1, runtime: RuntimeChoice::Auto, oci_runtime: None, progress: None }
+        Self {
+            warm: 1,
+            runtime: RuntimeChoice::Auto,
+            oci_runtime: None,
+            progress: None,
+            remote: RemotePolicy::default(),
+        }
     }
 }
 
@@ -37,7 +45,12 @@ impl EngineOptions {
     /// For boxes of this policy: its backend is started at once, so that one that cannot start says so now.
     #[must_use]
     pub fn for_policy(policy: &Policy) -> Self {
-        Self { runtime: policy.runtime, oci_runtime: policy.container.runtime.clone(), ..Self::default() }
+        Self {
+            runtime: policy.runtime,
+            oci_runtime: policy.container.runtime.clone(),
+            remote: policy.remote.clone(),
+            ..Self::default()
+        }
     }
 
     /// Has `count` boxes half made ahead.
@@ -85,10 +98,26 @@ struct Shared {
     starting: tokio::sync::Mutex<()>,
 }
 
+/// A backend as a policy wants it.
+#[derive(Debug, Clone, Copy)]
+struct Wanted<'a> {
+    kind: RuntimeKind,
+    oci_runtime: Option<&'a String>,
+    remote: &'a RemotePolicy,
+}
+
+impl<'a> Wanted<'a> {
+    fn by(policy: &'a Policy, kind: RuntimeKind) -> Self {
+        Self { kind, oci_runtime: policy.container.runtime.as_ref(), remote: &policy.remote }
+    }
+}
+
 /// A backend that is running.
 #[derive(Debug)]
 struct Started {
     oci_runtime: Option<String>,
+    /// The server of a remote one; local ones are not told of any.
+    remote: RemotePolicy,
     backend: Arc<dyn SandboxBackend>,
     capabilities: Capabilities,
 }
@@ -105,9 +134,9 @@ impl Engine {
             RuntimeChoice::Auto => RuntimeKind::Native,
             RuntimeChoice::Kind(kind) => kind,
         };
-        let oci_runtime = options.oci_runtime.clone();
+        let (oci_runtime, remote) = (options.oci_runtime.clone(), options.remote.clone());
         let engine = Self::of(options, true);
-        engine.started(kind, oci_runtime.as_ref()).await?;
+        engine.started(Wanted { kind, oci_runtime: oci_runtime.as_ref(), remote: &remote }).await?;
         Ok(engine)
     }
 
@@ -116,7 +145,8 @@ impl Engine {
         let engine = Self::of(EngineOptions::default(), false);
         for backend in backends {
             let capabilities = backend.probe().await;
-            engine.list().push(Arc::new(Started { oci_runtime: None, backend, capabilities }));
+            let remote = RemotePolicy::default();
+            engine.list().push(Arc::new(Started { oci_runtime: None, remote, backend, capabilities }));
         }
         Ok(engine)
     }
@@ -136,32 +166,39 @@ impl Engine {
         self.list().iter().map(|started| started.capabilities.clone()).collect()
     }
 
-    fn find(&self, kind: RuntimeKind, oci_runtime: Option<&String>) -> Option<Arc<Started>> {
+    fn find(&self, wanted: Wanted<'_>) -> Option<Arc<Started>> {
+        let given = !self.shared.may_start;
+        let any_runtime = given || !is_container(wanted.kind);
+        let any_server = given || !wanted.kind.is_remote();
         let matches = |started: &&Arc<Started>| {
-            let any_runtime = !self.shared.may_start || !is_container(kind);
-            started.backend.kind() == kind && (any_runtime || started.oci_runtime.as_ref() == oci_runtime)
+            started.backend.kind() == wanted.kind
+                && (any_runtime || started.oci_runtime.as_ref() == wanted.oci_runtime)
+                && (any_server || started.remote.same_server(wanted.remote))
         };
         self.list().iter().find(matches).cloned()
     }
 
     /// The backend, started if need be.
-    async fn started(&self, kind: RuntimeKind, oci_runtime: Option<&String>) -> Result<Arc<Started>, BackendError> {
-        if let Some(started) = self.find(kind, oci_runtime) {
+    async fn started(&self, wanted: Wanted<'_>) -> Result<Arc<Started>, BackendError> {
+        let Wanted { kind, oci_runtime, .. } = wanted;
+        if let Some(started) = self.find(wanted) {
             return Ok(started);
         }
         if !self.shared.may_start {
             return Err(BackendError::NotBuilt { kind });
         }
         let _starting = self.shared.starting.lock().await;
-        if let Some(started) = self.find(kind, oci_runtime) {
+        if let Some(started) = self.find(wanted) {
             return Ok(started);
         }
         let mut options = StartOptions::warm(self.shared.options.warm);
         options.oci_runtime = oci_runtime.cloned();
         options.progress = self.shared.options.progress.clone();
+        let remote = if kind.is_remote() { wanted.remote.clone() } else { RemotePolicy::default() };
+        options.remote = remote.clone();
         let backend = registry::start(kind, options).await?;
         let capabilities = backend.probe().await;
-        let started = Arc::new(Started { oci_runtime: oci_runtime.cloned(), backend, capabilities });
+        let started = Arc::new(Started { oci_runtime: oci_runtime.cloned(), remote, backend, capabilities });
         self.list().push(Arc::clone(&started));
         Ok(started)
     }
@@ -176,7 +213,7 @@ impl Engine {
     async fn choose(&self, policy: &Policy) -> Result<(Arc<Started>, Plan), NoBackend> {
         let (mut refusals, mut unavailable) = (Vec::new(), Vec::new());
         for kind in self.candidates(policy) {
-            match self.started(kind, policy.container.runtime.as_ref()).await {
+            match self.started(Wanted::by(policy, kind)).await {
                 Ok(started) => match plan(policy, &started.capabilities) {
                     Ok(plan) => return Ok((started, plan)),
                     Err(refusal) => refusals.push(refusal),
