@@ -269,6 +269,26 @@ pub(crate) struct PolicyFlags {
     #[arg(long, value_name = "WHEN", help_heading = "Box")]
     pub(crate) pull: Option<String>,
 
+    /// The address of the server that a remote box is made by [default: that of the runtime]
+    #[arg(long, value_name = "URL", help_heading = "Remote box")]
+    pub(crate) sandbox_url: Option<String>,
+
+    /// A file with the key for that server, which nobody else may read
+    #[arg(long, value_name = "FILE", help_heading = "Remote box")]
+    pub(crate) sandbox_key_file: Option<PathBuf>,
+
+    /// The template that a box of e2b or cube is made of [default: that of the server]
+    #[arg(long, value_name = "NAME", help_heading = "Remote box")]
+    pub(crate) template: Option<String>,
+
+    /// The snapshot that a box of opensandbox is made of, in place of an image
+    #[arg(long, value_name = "NAME", help_heading = "Remote box")]
+    pub(crate) snapshot: Option<String>,
+
+    /// Accept that the key, files and code go to another machine unencrypted
+    #[arg(long, help_heading = "Remote box")]
+    pub(crate) plain_http: bool,
+
     /// Use this policy file in place of your own; the project's can still tighten
     #[arg(long, value_name = "FILE", help_heading = "Box")]
     pub(crate) policy: Option<PathBuf>,
