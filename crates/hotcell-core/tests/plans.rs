@@ -160,3 +160,122 @@ fn the_first_backend_that_holds_everything_is_chosen() {
     assert_eq!(none.to_string(), "the wasm backend is not available, so nothing was run");
     insta::assert_snapshot!(choose(&exact, &[without_cgroups(), without_user_namespaces()]).unwrap_err());
 }
+
+/// What a remote backend says of itself.
+fn remote(kind: RuntimeKind) -> Capabilities {
+    let word = || Capability::approximated("the server", "its word; nothing of it can be checked from here");
+    let servers = [
+        Control::Network,
+        Control::Syscalls,
+        Control::Privileges,
+        Control::ProcessIsolation,
+        Control::Memory,
+        Control::Cpus,
+        Control::CpuTime,
+        Control::ProcessCount,
+        Control::OpenFiles,
+        Control::Disk,
+    ];
+    let ours = [
+        (Control::FilesystemView, "copies"),
+        (Control::ReadOnly, "nothing of it is there but copies"),
+        (Control::Sockets, "sockets are not copied"),
+        (Control::Environment, "what is sent"),
+    ];
+    let start = Capabilities { kind, isolation: Isolation::Remote, ..full() };
+    let start = ours.into_iter().fold(start, |all, (control, by)| all.with(control, Capability::enforced(by)));
+    servers.into_iter().fold(start, |all, control| all.with(control, word()))
+}
+
+const ISOLATING: [Control; 4] = [Control::Network, Control::Syscalls, Control::Privileges, Control::ProcessIsolation];
+
+#[test]
+fn the_default_policy_on_a_remote_box() {
+    let policy = Policy::builder().runtime(RuntimeKind::Opensandbox).read("/srv/app").build().unwrap();
+    insta::assert_snapshot!(plan(&policy, &remote(RuntimeKind::Opensandbox)).unwrap());
+}
+
+#[test]
+fn naming_a_remote_runtime_trusts_its_server_with_what_isolates_and_with_nothing_else() {
+    let kinds = RuntimeKind::ALL.iter().copied();
+    for kind in kinds {
+        // Everything that can be asked for, so that every control is decided on.
+        let policy = rich_policy_for(kind);
+        for control in Control::ALL.iter().copied() {
+            let word = Capability::approximated("the server", "its word");
+            let capabilities = Capabilities { kind, isolation: kind.usual_isolation(), ..full() }
+                .with(Control::DiskDirect, Capability::enforced("a quota"))
+                .with(control, word);
+            let planned = plan(&policy, &capabilities);
+            let asked = control != Control::Network && control != Control::Sockets;
+            match ISOLATING.contains(&control) {
+                true if kind.is_remote() => assert!(planned.is_ok(), "{kind} {control}"),
+                // The policy opens the network; see below.
+                _ if !asked => assert!(planned.is_ok(), "{kind} {control}"),
+                _ => assert!(planned.unwrap_err().to_string().contains("can only approximate it"), "{kind} {control}"),
+            }
+        }
+        // No network at all is asked for by the default policy.
+        let policy = Policy::builder().runtime(kind).build().unwrap();
+        let capabilities = Capabilities { kind, isolation: kind.usual_isolation(), ..full() }
+            .with(Control::Network, Capability::approximated("the server", "its word"));
+        assert_eq!(plan(&policy, &capabilities).is_ok(), kind.is_remote(), "{kind}");
+    }
+}
+
+/// A policy that asks for every control but `network`, each limit in so many words.
+fn rich_policy_for(kind: RuntimeKind) -> Policy {
+    Policy::builder()
+        .runtime(kind)
+        .root("/srv/app")
+        .read("docs")
+        .write("src")
+        .overlay("vendor")
+        .deny("src/keys")
+        .network(NetworkMode::Open)
+        .memory(1 << 30)
+        .cpus(2.0)
+        .cpu_time(Duration::from_secs(1))
+        .processes(8)
+        .open_files(64)
+        .disk(1 << 20)
+        .output(1 << 20)
+        .timeout(Duration::from_secs(1))
+        .tty(true)
+        .user(BoxUser::ROOT)
+        .build()
+        .unwrap()
+}
+
+#[test]
+fn a_remote_server_is_not_trusted_unless_it_is_named() {
+    let unnamed = Policy::default();
+    let refusal = refused(&unnamed, &remote(RuntimeKind::E2b));
+    assert_eq!(refusal.rules.len(), ISOLATING.len(), "{refusal}");
+    // Nor with what it does not even claim.
+    let named = Policy::builder().runtime(RuntimeKind::E2b).build().unwrap();
+    for control in ISOLATING {
+        let without = remote(RuntimeKind::E2b).with(control, Capability::unsupported("no such thing", "ask for one"));
+        assert_eq!(refused(&named, &without).rules.len(), 1, "{control}");
+    }
+}
+
+#[test]
+fn a_remote_box_holds_default_limits_by_its_servers_word_and_asked_ones_if_that_is_accepted() {
+    let kind = RuntimeKind::Cube;
+    let asked = Policy::builder().runtime(kind).memory(64 << 20);
+    assert!(plan(&asked.clone().build().unwrap(), &remote(kind)).is_err());
+    assert!(plan(&asked.approximate(Control::Memory).build().unwrap(), &remote(kind)).is_ok());
+}
+
+#[test]
+fn no_isolation_level_is_taken_from_a_servers_word() {
+    for level in Isolation::LEVELS {
+        let policy = Policy::builder().runtime(RuntimeKind::Opensandbox).isolation(*level).build().unwrap();
+        let refusal = refused(&policy, &remote(RuntimeKind::Opensandbox));
+        assert_eq!(refusal.rules.len(), 1, "{refusal}");
+        assert!(refusal.to_string().contains("leave the level out to trust the server"), "{refusal}");
+    }
+    let policy = Policy::builder().runtime(RuntimeKind::E2b).isolation(Isolation::Container).build().unwrap();
+    insta::assert_snapshot!(refused(&policy, &remote(RuntimeKind::E2b)));
+}

@@ -6,6 +6,7 @@ use crate::capability::Control;
 use crate::config::Origin;
 use crate::config::quantity::{show_duration, show_size};
 use crate::policy::{Access, Limit, NetworkMode, Policy};
+use crate::runtime::RuntimeChoice;
 use crate::text::PrintablePath;
 
 /// One control that a policy asks for.
@@ -47,16 +48,11 @@ pub(super) fn asked_controls(policy: &Policy) -> Vec<Asked> {
 
 fn filesystem(policy: &Policy) -> Vec<Asked> {
     let files = &policy.filesystem;
+    let is_remote = matches!(policy.runtime, RuntimeChoice::Kind(kind) if kind.is_remote());
+    let unwritten = if is_remote { "all of this machine" } else { "system directories" };
     let mut asked = vec![
-        Asked::always(
-            Control::FilesystemView,
-            match files.rules.iter().filter(|rule| rule.access > Access::Deny).count() {
-                0 => "no host paths".to_owned(),
-                1 => "1 host path".to_owned(),
-                count => format!("{count} host paths"),
-            },
-        ),
-        Asked::always(Control::ReadOnly, with_paths("system directories", policy, Access::Read)),
+        Asked::always(Control::FilesystemView, view(policy, is_remote)),
+        Asked::always(Control::ReadOnly, with_paths(unwritten, policy, Access::Read)),
     ];
     if files.rules.iter().any(|rule| rule.access == Access::Read) {
         // Not every kernel can hold it for everybody, and few trees have sockets: the report says what is held.
@@ -83,6 +79,21 @@ fn filesystem(policy: &Policy) -> Vec<Asked> {
         asked.push(Asked::always(Control::ProtectedPaths, format!("{protected} protected paths in writable trees")));
     }
     asked
+}
+
+/// How much of the host is seen. What a remote box sees leaves this machine, and people want to know that.
+fn view(policy: &Policy, is_remote: bool) -> String {
+    let count = |least: Access| policy.filesystem.rules.iter().filter(|rule| rule.access >= least).count();
+    let shown = match count(Access::Read) {
+        0 => return "no host paths".to_owned(),
+        1 => "1 host path".to_owned(),
+        count => format!("{count} host paths"),
+    };
+    match count(Access::Write) {
+        _ if !is_remote => shown,
+        0 => format!("{shown}, copied to the server"),
+        back => format!("{shown}, copied to the server; changes in {back} of them brought back"),
+    }
 }
 
 /// The paths with this access, after what is there anyway.

@@ -6,6 +6,9 @@
 //! - `Enforced` passes.
 //! - `Approximated` passes if the policy's `approximate` names the control, or if it is a default limit that nobody
 //!   asked for; the report shows it.
+//! - On a remote box, `Approximated` also passes for what isolates it: system calls, privileges, processes and network.
+//!   That is the server's word and cannot be checked from here, whatever the server; to name a remote runtime is to trust
+//!   it with that. It holds for nothing else, and an isolation level that is asked for is refused.
 //! - `Unsupported` is refused. One exception: a disk limit on trees that are written directly. Most kernels cannot
 //!   hold it, so the default one passes, as does an asked one if `approximate` names `disk-direct`; the report shows
 //!   that nothing holds it.
@@ -23,6 +26,9 @@ use crate::capability::{Capabilities, Capability, Control};
 use crate::policy::Policy;
 use crate::runtime::{Isolation, RuntimeChoice, RuntimeKind};
 use asked::{Asked, asked_controls};
+
+/// What separates a box from everything else: on a remote box, the server's business.
+const ISOLATING: [Control; 4] = [Control::Network, Control::Syscalls, Control::Privileges, Control::ProcessIsolation];
 
 /// What will be enforced, by which mechanism.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
@@ -106,7 +112,7 @@ pub fn plan(policy: &Policy, capabilities: &Capabilities) -> Result<Plan, Refusa
     let mut enforcement = Vec::new();
     for asked in asked_controls(policy) {
         let actual = capabilities.of(asked.control);
-        match refused_control(policy, &asked, &actual) {
+        match refused_control(policy, capabilities.kind, &asked, &actual) {
             Some(rule) => refused.push(rule),
             None => enforcement.push(Enforcement { control: asked.control, requested: asked.requested, actual }),
         }
@@ -154,11 +160,18 @@ fn refused_box(policy: &Policy, capabilities: &Capabilities) -> Vec<RefusedRule>
     if let Some(asked) = policy.isolation
         && !capabilities.isolation.satisfies(asked)
     {
+        let Capabilities { kind, isolation, .. } = capabilities;
+        let (why, choose) = if *isolation == Isolation::Remote {
+            let why = format!("what isolates boxes of the {kind} backend is the server's word, not a level");
+            (why, "leave the level out to trust the server, or choose a local runtime")
+        } else {
+            (format!("boxes of the {kind} backend have isolation `{isolation}` here"), "choose a runtime")
+        };
         refused.push(RefusedRule {
             subject: Subject::Isolation,
             requested: asked.to_string(),
-            why: format!("boxes of the {} backend have isolation `{}` here", capabilities.kind, capabilities.isolation),
-            hint: format!("choose a runtime with isolation `{asked}`: {}", runtimes_with(asked)),
+            why,
+            hint: format!("{choose} with isolation `{asked}`: {}", runtimes_with(asked)),
             origin: None,
         });
     }
@@ -177,11 +190,17 @@ fn runtimes_with(asked: Isolation) -> String {
     }
 }
 
+/// Whether naming this runtime says that the server may be trusted with this control.
+fn trusts_server_with(policy: &Policy, kind: RuntimeKind, control: Control) -> bool {
+    kind.is_remote() && policy.runtime == RuntimeChoice::Kind(kind) && ISOLATING.contains(&control)
+}
+
 /// The refusal of one control, if it is one; the rules are those of the module documentation.
-fn refused_control(policy: &Policy, asked: &Asked, actual: &Capability) -> Option<RefusedRule> {
+fn refused_control(policy: &Policy, kind: RuntimeKind, asked: &Asked, actual: &Capability) -> Option<RefusedRule> {
     let accepted = policy.approximate.contains(&asked.control) || !asked.explicit;
     let (why, hint) = match actual {
         Capability::Enforced { .. } => return None,
+        Capability::Approximated { .. } if trusts_server_with(policy, kind, asked.control) => return None,
         Capability::Approximated { .. } if accepted => return None,
         Capability::Unsupported { .. } if accepted && asked.control == Control::DiskDirect => return None,
         Capability::Approximated { by, how } => (
