@@ -48,7 +48,7 @@ const COMMANDS: &[Command] = &[
     Command { name: "lint", usage: "lint", summary: "formatting and clippy, warnings are errors", run: lint::run },
     Command {
         name: "bench",
-        usage: "bench [containers] [--quick] [--rounds N] [--out DIR]",
+        usage: "bench [containers|remote] [--quick] [--rounds N] [--out DIR]",
         summary: "what a box costs, against plain spawn, the kernel's floor and bubblewrap, or what a container costs, \
                   against docker's own; writes docs/bench, or DIR; with --quick a smoke test",
         run: bench::run,

@@ -2,7 +2,8 @@
 //!
 //! The command builds the release `hotcell` and the release xtask, and lets the latter measure: what is compared is
 //! what users get. The results go to the terminal and to `docs/bench`. A number that misses its target is said, and is
-//! no failure: this measures, it does not judge. `bench containers` does the same for containers.
+//! no failure: this measures, it does not judge. `bench containers` does the same for containers, and
+//! `bench remote` for remote boxes.
 
 mod anatomy;
 mod boxes;
@@ -14,6 +15,7 @@ mod latency;
 pub(crate) mod machine;
 mod memory;
 mod options;
+mod remote;
 mod report;
 mod samples;
 mod spawned;
@@ -56,10 +58,10 @@ const WORKERS: usize = 2;
 const USUAL: Usual = Usual { full: 1000, quick: 30 };
 
 pub(crate) fn run(arguments: &[String]) -> Verdict {
-    if let Some((first, rest)) = arguments.split_first()
-        && first == "containers"
-    {
-        return containers::run(rest);
+    match arguments.split_first() {
+        Some((first, rest)) if first == "containers" => return containers::run(rest),
+        Some((first, rest)) if first == "remote" => return remote::run(rest),
+        _ => {}
     }
     let options = Options::parse(arguments, USUAL)?;
     match &options.command {

@@ -118,6 +118,11 @@ pub(super) fn targets(results: &Results) -> Vec<Target> {
     ]
 }
 
+/// By how many milliseconds one row's median is over another's.
+pub(super) fn over(rows: &[Row], ours: &str, theirs: &str) -> Measured<f64> {
+    Ok((median(rows, ours)? - median(rows, theirs)?) * 1e3)
+}
+
 /// One row's median over another's.
 pub(super) fn ratio(rows: &[Row], ours: &str, theirs: &str) -> Measured<f64> {
     Ok(median(rows, ours)? / median(rows, theirs)?)

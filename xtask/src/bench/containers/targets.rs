@@ -1,9 +1,8 @@
 //! What the numbers should be.
 
 use super::candidates as name;
-use crate::bench::Measured;
 use crate::bench::latency::Row;
-use crate::bench::targets::{Better, Target, median, ratio};
+use crate::bench::targets::{Better, Target, over, ratio};
 
 /// Every target, with what was measured.
 pub(super) fn targets(rows: &[Row]) -> Vec<Target> {
@@ -29,11 +28,6 @@ pub(super) fn targets(rows: &[Row]) -> Vec<Target> {
         at_most("gVisor against `docker run --runtime=runsc`", name::GVISOR, name::RUN_RUNSC, 0.6),
         at_most("runc against `docker run`", name::OCI, name::RUN, 0.4),
     ]
-}
-
-/// By how many milliseconds one row's median is over another's.
-fn over(rows: &[Row], ours: &str, theirs: &str) -> Measured<f64> {
-    Ok((median(rows, ours)? - median(rows, theirs)?) * 1e3)
 }
 
 #[cfg(test)]

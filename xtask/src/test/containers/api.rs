@@ -1,7 +1,8 @@
-//! Talking to an engine: as much of HTTP as its API needs, over its socket.
+//! Talking to an engine or a server: as much of HTTP as their APIs need, over one connection.
 
 use std::fs::File;
 use std::io::{self, BufRead, BufReader, Read, Write};
+use std::net::TcpStream;
 use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::time::Duration;
@@ -16,6 +17,8 @@ const BODY_MAX: u64 = 64 << 20;
 pub(crate) enum Body<'a> {
     None,
     Json(&'a Value),
+    /// Bytes of this type.
+    Bytes(&'static str, &'a [u8]),
     /// An archive.
     Tar(File),
 }
@@ -32,15 +35,26 @@ impl Answer {
     pub(crate) fn success(self, what: &str) -> Result<Vec<u8>> {
         match self.status {
             200..=299 | 304 => Ok(self.body),
-            status => bail!("the engine answered {status} to {what}: {}", String::from_utf8_lossy(&self.body).trim()),
+            status => bail!("the answer to {what} is {status}: {}", String::from_utf8_lossy(&self.body).trim()),
         }
     }
 }
 
 /// A connection on which one request follows the other.
 #[derive(Debug)]
-pub(crate) struct Connection {
-    stream: BufReader<UnixStream>,
+pub(crate) struct Connection<S: Read + Write = UnixStream> {
+    stream: BufReader<S>,
+}
+
+impl Connection<TcpStream> {
+    /// Connects to the server at `HOST:PORT`.
+    pub(crate) fn tcp(address: &str, limit: Duration) -> Result<Self> {
+        let stream = TcpStream::connect(address).with_context(|| format!("cannot connect to {address}"))?;
+        stream.set_read_timeout(Some(limit))?;
+        stream.set_write_timeout(Some(limit))?;
+        stream.set_nodelay(true)?;
+        Ok(Self { stream: BufReader::new(stream) })
+    }
 }
 
 impl Connection {
@@ -52,18 +66,6 @@ impl Connection {
         Ok(Self { stream: BufReader::new(stream) })
     }
 
-    /// Asks and waits for the whole answer.
-    pub(crate) fn ask(&mut self, method: &str, path: &str, body: Body<'_>) -> Result<Answer> {
-        self.send(method, path, "", body).with_context(|| format!("cannot ask for {method} {path}"))?;
-        self.receive().with_context(|| format!("no answer to {method} {path}"))
-    }
-
-    /// What `GET path` gives, as JSON.
-    pub(crate) fn get(&mut self, path: &str) -> Result<Value> {
-        let body = self.ask("GET", path, Body::None)?.success(path)?;
-        serde_json::from_slice(&body).with_context(|| format!("the answer to {path} is not JSON"))
-    }
-
     /// Asks for a connection that is the container's own from then on.
     pub(crate) fn hijack(mut self, path: &str) -> Result<BufReader<UnixStream>> {
         self.send("POST", path, "Connection: Upgrade\r\nUpgrade: tcp\r\n", Body::None)?;
@@ -72,6 +74,25 @@ impl Connection {
             101 | 200 => Ok(self.stream),
             _ => bail!("the engine answered {status} to POST {path}"),
         }
+    }
+}
+
+impl<S: Read + Write> Connection<S> {
+    /// Asks and waits for the whole answer.
+    pub(crate) fn ask(&mut self, method: &str, path: &str, body: Body<'_>) -> Result<Answer> {
+        self.ask_with(method, path, "", body)
+    }
+
+    /// The same with more headers, each with its end of line.
+    pub(crate) fn ask_with(&mut self, method: &str, path: &str, headers: &str, body: Body<'_>) -> Result<Answer> {
+        self.send(method, path, headers, body).with_context(|| format!("cannot ask for {method} {path}"))?;
+        self.receive().with_context(|| format!("no answer to {method} {path}"))
+    }
+
+    /// What `GET path` gives, as JSON.
+    pub(crate) fn get(&mut self, path: &str) -> Result<Value> {
+        let body = self.ask("GET", path, Body::None)?.success(path)?;
+        serde_json::from_slice(&body).with_context(|| format!("the answer to {path} is not JSON"))
     }
 
     fn send(&mut self, method: &str, path: &str, headers: &str, body: Body<'_>) -> Result<()> {
@@ -87,6 +108,10 @@ impl Connection {
                 head.push_str(&format!("Content-Type: application/json\r\nContent-Length: {}\r\n\r\n", text.len()));
                 head.push_str(&text);
                 stream.write_all(head.as_bytes())?;
+            }
+            Body::Bytes(kind, bytes) => {
+                head.push_str(&format!("Content-Type: {kind}\r\nContent-Length: {}\r\n\r\n", bytes.len()));
+                stream.write_all(&[head.as_bytes(), bytes].concat())?;
             }
             Body::Tar(mut file) => {
                 let length = file.metadata()?.len();

@@ -1,0 +1,113 @@
+//! `cargo xtask bench remote`: what Hotcell adds to the calls to a remote server.
+//!
+//! The servers are those of the tests, on this machine: what is measured is the client, not a network.
+
+mod candidates;
+mod raw;
+mod targets;
+
+use std::env;
+use std::path::Path;
+
+use anyhow::{Context, Result};
+
+use super::comparison::Comparison;
+use super::machine::{self, Machine};
+use super::options::{MEASURE, Options, Usual};
+use super::{build, part};
+use crate::test::containers::command::with_engines;
+use crate::test::containers::realm::Group;
+use crate::workspace::{forget_hotcell_settings, root};
+use crate::{Verdict, progress};
+
+/// Rounds if nobody says how many.
+const USUAL: Usual = Usual { full: 200, quick: 10 };
+
+const METHOD: &str = "\
+## Method
+`cargo xtask bench remote` builds a release program that measures, starts the servers of the tests on this machine, and runs everything in
+one go. Every variant runs `true` in a sandbox that exists. Time is from asking for the command to having its exit status and output. Every
+round runs all variants, each round begins with another one, and there is a pause of 10 ms between two runs. Differences are of medians.
+
+- **e2b** and **opensandbox** are a command in a kept box of Hotcell's: started through a shell that sets its limits and its environment,
+  with Hotcell's clocks and counters on it.
+- **e2b-raw** and **opensandbox-raw** are the calls by hand over one open connection, by the smallest client there is, for the bare program
+  without a shell. So the shell is on Hotcell's account.
+
+All numbers are in [remote.json](remote.json). They are of one machine and one run.
+";
+
+/// A server of the tests.
+#[derive(Debug, Clone)]
+pub(super) struct Place {
+    /// `http://HOST:PORT`.
+    pub(super) url: String,
+    pub(super) key: String,
+}
+
+impl Place {
+    fn look(url: &str, key: &str) -> Result<Self> {
+        let value = |name: &str| env::var(name).with_context(|| format!("{name} is not set: there is no server"));
+        Ok(Self { url: value(url)?, key: value(key)? })
+    }
+
+    /// `HOST:PORT`.
+    pub(super) fn authority(&self) -> &str {
+        self.url.strip_prefix("http://").unwrap_or(&self.url).trim_end_matches('/')
+    }
+}
+
+pub(super) fn run(arguments: &[String]) -> Verdict {
+    let options = Options::parse(arguments, USUAL)?;
+    match &options.command {
+        Some(command) => measure(&options, command),
+        None => build_and_measure(arguments, &options),
+    }
+}
+
+fn build_and_measure(arguments: &[String], options: &Options) -> Verdict {
+    let Some(built) = build()? else { return Ok(false) };
+    let directory = env::current_dir().context("cannot find the current directory")?;
+    if let Some(out) = &options.out {
+        std::fs::create_dir_all(out).with_context(|| format!("cannot make the directory {}", out.display()))?;
+    }
+    with_engines(|engines| {
+        let mut command = engines.realm().command(Group::Tests, &directory);
+        command.arg(built.join("xtask")).args(["bench", "remote", MEASURE]).arg(built.join("hotcell"));
+        command.args(arguments);
+        forget_hotcell_settings(&mut command);
+        command.envs(engines.environment());
+        Ok(command.status().context("cannot start `nsenter`")?.success())
+    })
+}
+
+fn measure(options: &Options, _: &Path) -> Verdict {
+    let e2b = Place::look("HOTCELL_TEST_E2B_URL", "HOTCELL_TEST_E2B_KEY")?;
+    let opensandbox = Place::look("HOTCELL_TEST_OPENSANDBOX_URL", "HOTCELL_TEST_OPENSANDBOX_KEY")?;
+    let image = env::var("HOTCELL_TEST_OPENSANDBOX_IMAGE").context("HOTCELL_TEST_OPENSANDBOX_IMAGE is not set")?;
+    progress::heading("Measure");
+    let busy = machine::busy_with_others();
+    let rows = part(&format!("remote boxes, {} rounds", options.rounds), || {
+        candidates::measure(&e2b, &opensandbox, &image, options.rounds)
+    })?;
+    let results = Comparison {
+        name: "remote",
+        title: "What a command in a remote box costs beyond its calls",
+        method: METHOD,
+        machine: Machine::look(None),
+        versions: Vec::new(),
+        busy,
+        quick: options.quick,
+        notes: Vec::new(),
+        targets: targets::targets(&rows),
+        rows,
+    };
+    print!("\n{}", results.table());
+    let directory = match &options.out {
+        Some(directory) => directory.clone(),
+        None => root()?.join("docs/bench"),
+    };
+    results.write(&directory)?;
+    println!("\nwritten to {}", directory.display());
+    Ok(results.rows.iter().all(|row| row.samples.is_ok()))
+}
