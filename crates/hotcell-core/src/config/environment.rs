@@ -1,8 +1,8 @@
 //! `HOTCELL_*` variables to [`Config`].
 
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
 
-use super::{Config, ConfigError, KEYS, Origin};
+use super::{Config, ConfigError, KEYS, KeyInfo, Origin};
 use crate::suggest::nearest;
 
 /// What every variable of Hotcell's begins with.
@@ -41,17 +41,19 @@ pub fn environment_config(vars: impl IntoIterator<Item = (OsString, OsString)>) 
                 suggestion: nearest(&name, known).map(str::to_owned),
             });
         };
-        let Some(text) = value.to_str() else {
-            return Err(ConfigError::BadValue {
-                at: at.into(),
-                key: info.name.to_owned(),
-                value: if info.is_secret() { "[secret]".to_owned() } else { value.to_string_lossy().into_owned() },
-                reason: "it is not UTF-8".to_owned(),
-            });
-        };
-        config.set(info.name, text, at)?;
+        config.set(info.name, text_of(info, &name, &value)?, at)?;
     }
     Ok(config)
+}
+
+/// The text of a variable that sets this key.
+pub(super) fn text_of<'a>(info: &KeyInfo, variable: &str, value: &'a OsStr) -> Result<&'a str, ConfigError> {
+    value.to_str().ok_or_else(|| ConfigError::BadValue {
+        at: Origin::variable(variable).into(),
+        key: info.name.to_owned(),
+        value: if info.is_secret() { "[secret]".to_owned() } else { value.to_string_lossy().into_owned() },
+        reason: "it is not UTF-8".to_owned(),
+    })
 }
 
 #[cfg(test)]

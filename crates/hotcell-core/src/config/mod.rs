@@ -12,6 +12,7 @@ pub mod quantity;
 mod remote;
 mod set;
 mod value;
+mod vendors;
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -25,6 +26,7 @@ pub use origin::{Layer, Origin, Sourced};
 pub use parse::MAX_CONFIG_BYTES;
 pub use remote::RemoteConfig;
 pub(crate) use set::check_variable_name;
+pub use vendors::vendor_config;
 
 use crate::capability::Control;
 use crate::policy::{BoxUser, Cpus, NetworkMode, PullPolicy};

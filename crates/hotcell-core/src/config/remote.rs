@@ -33,6 +33,26 @@ pub struct RemoteConfig {
     pub plain_http: Option<Sourced<bool>>,
 }
 
+impl RemoteConfig {
+    /// This, and of a weaker layer what is not said here. A key and a file with one are two ways to say the same.
+    #[must_use]
+    pub fn or(self, weaker: Self) -> Self {
+        let has_key = self.api_key.is_some() || self.api_key_file.is_some();
+        let (weaker_key, weaker_file) = if has_key { (None, None) } else { (weaker.api_key, weaker.api_key_file) };
+        Self {
+            url: self.url.or(weaker.url),
+            api_key: self.api_key.or(weaker_key),
+            api_key_file: self.api_key_file.or(weaker_file),
+            data_url: self.data_url.or(weaker.data_url),
+            domain: self.domain.or(weaker.domain),
+            template: self.template.or(weaker.template),
+            snapshot: self.snapshot.or(weaker.snapshot),
+            endpoints: self.endpoints.or(weaker.endpoints),
+            plain_http: self.plain_http.or(weaker.plain_http),
+        }
+    }
+}
+
 const ELSEWHERE: &str = "it decides where files and code are sent";
 const KEPT: &str = "a key does not belong in a file that others read";
 

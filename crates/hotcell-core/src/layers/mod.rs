@@ -19,7 +19,8 @@ mod resolve;
 use std::path::PathBuf;
 
 pub use error::PolicyError;
-pub use resolve::resolve;
+pub use remote::resolve_remote;
+pub use resolve::{resolve, resolve_runtime};
 
 use crate::config::Config;
 

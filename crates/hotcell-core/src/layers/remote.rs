@@ -7,7 +7,8 @@ use crate::policy::{Address, RemotePolicy, check_api_key, check_domain, check_or
 use crate::secret::Secret;
 use crate::text::Printable;
 
-pub(super) fn remote(layers: &Layers) -> Result<RemotePolicy, PolicyError> {
+/// The server that the layers name, as [`super::resolve`] does it with everything else. A key file must have been read.
+pub fn resolve_remote(layers: &Layers) -> Result<RemotePolicy, PolicyError> {
     for config in super::resolve::own_layers(layers) {
         if let Some(file) = &config.remote.api_key_file {
             // A key that is asked for and not there would be a request without one.

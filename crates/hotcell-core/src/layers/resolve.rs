@@ -6,7 +6,7 @@ use std::time::Duration;
 use super::filesystem::filesystem;
 use super::paths::within_project;
 use super::project::loosens;
-use super::remote::remote;
+use super::remote::resolve_remote;
 use super::{Context, Layers, PolicyError};
 use crate::capability::Control;
 use crate::config::quantity::{BadQuantity, check_count, check_duration, check_size, show_duration, show_size};
@@ -34,7 +34,7 @@ use crate::text::Printable;
 /// ```
 pub fn resolve(layers: &Layers, context: &Context) -> Result<Policy, PolicyError> {
     Ok(Policy {
-        runtime: runtime(layers)?,
+        runtime: resolve_runtime(layers)?,
         isolation: isolation(layers)?,
         filesystem: filesystem(layers, context)?,
         network: network(layers)?,
@@ -42,7 +42,7 @@ pub fn resolve(layers: &Layers, context: &Context) -> Result<Policy, PolicyError
         limits: limits(layers)?,
         process: process(layers, context)?,
         container: container(layers)?,
-        remote: remote(layers)?,
+        remote: resolve_remote(layers)?,
         approximate: approximate(layers)?,
     })
 }
@@ -67,7 +67,8 @@ impl<'a, T> Said<'a, T> {
     }
 }
 
-fn runtime(layers: &Layers) -> Result<RuntimeChoice, PolicyError> {
+/// Which backend the layers choose: some of what a layer is made from depends on it.
+pub fn resolve_runtime(layers: &Layers) -> Result<RuntimeChoice, PolicyError> {
     let said = Said::by(layers, |config| &config.sandbox.mode);
     let base = said.base.map_or(RuntimeChoice::Auto, |base| base.value);
     match (said.last, said.project) {
