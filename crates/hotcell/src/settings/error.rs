@@ -5,6 +5,7 @@ use std::path::PathBuf;
 
 use hotcell_core::config::{ConfigError, MAX_CONFIG_BYTES, Origin};
 use hotcell_core::layers::PolicyError;
+use hotcell_core::policy::NoServer;
 use hotcell_core::text::PrintablePath;
 
 /// Why the configuration of this machine, project and command line does not make a policy.
@@ -71,6 +72,19 @@ pub enum SettingsError {
         /// What is wrong with it, and what to do.
         reason: String,
     },
+    /// A file with a key that cannot be used. The key itself is not shown.
+    #[error("{at}: the key file `{}` {reason}", PrintablePath(.file))]
+    KeyFile {
+        /// Where it was named.
+        at: Box<Origin>,
+        /// The file.
+        file: PathBuf,
+        /// What is wrong with it, and what to do.
+        reason: String,
+    },
+    /// A remote runtime, and nothing that says where its server is.
+    #[error(transparent)]
+    NoServer(#[from] NoServer),
     /// The current directory is one that is not shown by default, and nothing else was named.
     #[error("`{}` is {what}, and is not shown to the box unless you say so; \
         name what the command needs and where it starts, for example --read DIR --cwd DIR", PrintablePath(.cwd))]

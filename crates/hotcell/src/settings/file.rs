@@ -9,7 +9,7 @@ use hotcell_core::config::{Config, Layer, MAX_CONFIG_BYTES};
 
 use super::SettingsError;
 
-const ROOT: u32 = 0;
+pub(super) const ROOT: u32 = 0;
 const WRITABLE_BY_GROUP: u32 = 0o020;
 const WRITABLE_BY_OTHERS: u32 = 0o002;
 
@@ -29,7 +29,7 @@ pub(super) fn read_own(path: &Path) -> Result<Option<ConfigFile>, SettingsError>
         opened => opened?,
     };
     only_a_file(path, &metadata)?;
-    let me = effective_user(path)?;
+    let me = effective_user().map_err(|source| SettingsError::Unreadable { file: path.to_owned(), source })?;
     if ![ROOT, me].contains(&metadata.uid()) {
         return Err(SettingsError::Untrusted {
             file: path.to_owned(),
@@ -48,7 +48,8 @@ pub(super) fn read_named(path: &Path) -> Result<ConfigFile, SettingsError> {
         return Err(SettingsError::NotAFile { file: path.to_owned(), what: kind(&metadata) });
     }
     if metadata.is_file() {
-        not_written_by_others(path, &metadata, effective_user(path)?)?;
+        let me = effective_user().map_err(|source| SettingsError::Unreadable { file: path.to_owned(), source })?;
+        not_written_by_others(path, &metadata, me)?;
     }
     parse(path, path, file, &metadata, Layer::User)
 }
@@ -110,13 +111,12 @@ fn not_written_by_others(path: &Path, metadata: &Metadata, me: u32) -> Result<()
 }
 
 /// The user whose rights this process has. Read from the kernel's text, which needs no unsafe call.
-fn effective_user(path: &Path) -> Result<u32, SettingsError> {
-    let unreadable = |source| SettingsError::Unreadable { file: path.to_owned(), source };
-    let status = std::fs::read_to_string("/proc/self/status").map_err(unreadable)?;
+pub(super) fn effective_user() -> io::Result<u32> {
+    let status = std::fs::read_to_string("/proc/self/status")?;
     let ids = status.lines().find_map(|line| line.strip_prefix("Uid:"));
-    ids.and_then(|ids| ids.split_whitespace().nth(1)).and_then(|id| id.parse().ok()).ok_or_else(|| {
-        unreadable(io::Error::other("/proc/self/status does not say who you are, so its owner cannot be judged"))
-    })
+    ids.and_then(|ids| ids.split_whitespace().nth(1))
+        .and_then(|id| id.parse().ok())
+        .ok_or_else(|| io::Error::other("/proc/self/status does not say who you are, so its owner cannot be judged"))
 }
 
 fn parse(

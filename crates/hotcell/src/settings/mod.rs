@@ -4,7 +4,7 @@
 //! |---|---|
 //! | user file | the file of `--policy` or `HOTCELL_POLICY`, else `$XDG_CONFIG_HOME/hotcell/hotcell.toml`, else `~/.config/hotcell/hotcell.toml` |
 //! | project file | `hotcell.toml` in the current directory or the nearest directory above it that has one |
-//! | environment | `HOTCELL_*` variables |
+//! | environment | `HOTCELL_*` variables; for a remote box also those of its server's own clients, weaker than everything |
 //! | flags | the command line |
 //!
 //! The search for a project file ends with the top of a git repository, and never looks into a home directory or
@@ -17,11 +17,16 @@
 //! Relative paths in files start from the project file's directory, or from the current one if there is none; relative
 //! paths in flags start from the current one. Links are resolved here, once, because the box shows everything at
 //! its real place; what a project file names is judged by where it really is.
+//!
+//! A file with a key is read only if the run is to be on a remote box, and only if nobody else may read it. Its name is
+//! relative to the file that it is written in.
 
 mod error;
 mod file;
+mod key_file;
 mod locate;
 mod paths;
+mod remote;
 #[cfg(test)]
 mod tests;
 mod view;
@@ -34,6 +39,7 @@ use hotcell_core::layers::{Context, Layers, resolve};
 use hotcell_core::policy::{Access, Policy};
 
 pub use error::SettingsError;
+pub(crate) use remote::server_of;
 pub use view::default_view;
 
 /// What the settings of a run are made from.
@@ -58,7 +64,8 @@ pub struct Request {
     pub defaults: Config,
     /// What was written on the command line.
     pub flags: Config,
-    /// The variables of the process, as from `std::env::vars_os`: `HOTCELL_*`, `HOME` and `XDG_CONFIG_HOME`.
+    /// The variables of the process, as from `std::env::vars_os`: `HOTCELL_*`, `HOME`, `XDG_CONFIG_HOME`, and for a remote box
+    /// those of its server's own clients, such as `E2B_API_KEY`.
     pub environment: Vec<(OsString, OsString)>,
 }
 
@@ -115,14 +122,17 @@ impl Settings {
         let not_shown = view::why_not_shown(&cwd, home.as_deref());
         let mut defaults = request.defaults.clone();
         defaults.filesystem.read.extend(default_view(&cwd, home.as_deref()).unwrap_or_default().filesystem.read);
-        let layers = Layers {
+        let own_file = own.as_ref().map(|read| read.path.clone());
+        let mut layers = Layers {
             defaults,
             user: own.map(|read| from_files.real_paths(read.config)).transpose()?,
             project: project.map(|read| from_files.real_paths(read.config)).transpose()?,
             environment,
             flags: from_flags.real_paths(request.flags.clone())?,
         };
+        remote::complete(&mut layers, request, &remote::KeyPlaces { cwd: &cwd, own_file, home: home.as_deref() })?;
         let mut policy = resolve(&layers, &Context { root, home })?;
+        remote::check_server(policy.runtime, &policy.remote)?;
         start_in_view(&mut policy, &cwd, not_shown)?;
         Ok(Self { policy, sources })
     }

@@ -42,7 +42,7 @@ impl Start<'_> {
     }
 
     /// The absolute path that a text stands for; none if it stands for none.
-    fn meant(self, written: &Path) -> Option<PathBuf> {
+    pub(super) fn meant(self, written: &Path) -> Option<PathBuf> {
         let text = written.as_os_str().as_encoded_bytes();
         if text.is_empty() || text.contains(&0) {
             return None;

@@ -1,13 +1,15 @@
 //! What is read, from where, and what is refused.
 
+mod remote;
+
 use std::ffi::OsString;
 use std::fs;
 use std::os::unix::fs::{PermissionsExt, symlink};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, Ordering};
 
-use hotcell_core::config::Origin;
-use hotcell_core::policy::Access;
+use hotcell_core::config::{Layer, Origin};
+use hotcell_core::policy::{Access, Policy};
 
 use super::{Request, Settings, default_view};
 
