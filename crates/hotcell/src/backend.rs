@@ -7,9 +7,12 @@ use hotcell_core::backend::SandboxBackend;
 use hotcell_core::config::Config;
 use hotcell_core::runtime::{RuntimeChoice, RuntimeKind};
 
+use crate::settings;
+
 /// Starts the backend that `config` names (`[sandbox] mode`, or `sandbox_backend`); the native one where it names none.
 ///
-/// A backend that is configured and cannot start is an error here, at start-up; nothing stands in for it.
+/// A backend that is configured and cannot start is an error here, at start-up; nothing stands in for it. The server of a
+/// remote one is the one that `config` names; variables are not looked at.
 ///
 /// ```
 /// use hotcell::config::{Config, Layer};
@@ -29,5 +32,10 @@ pub async fn create_backend(config: &Config) -> Result<Arc<dyn SandboxBackend>, 
         // One backend is asked for, and the native one is the fastest that is always there.
         Some(RuntimeChoice::Auto) | None => RuntimeKind::Native,
     };
-    registry::start(kind, StartOptions::default()).await
+    let mut options = StartOptions::default();
+    if kind.is_remote() {
+        let server = settings::server_of(config, kind);
+        options.remote = server.map_err(|error| BackendError::CannotStart { kind, reason: error.to_string() })?;
+    }
+    registry::start(kind, options).await
 }

@@ -175,6 +175,19 @@ async fn the_configured_backend_or_an_error() {
         let error = hotcell::create_backend(&backend(text)).await.unwrap_err();
         assert!(matches!(error, BackendError::NotBuilt { .. }), "{text}: {error}");
     }
+    for (text, word) in [
+        ("sandbox_backend = \"cube\"", "needs the address"),
+        ("sandbox_backend = \"e2b\"", "needs a key"),
+        ("sandbox_backend = \"e2b\"\nsandbox_url = \"http://10.0.0.1\"", "hotcell.toml:2: `remote.url` cannot be"),
+        (
+            "sandbox_backend = \"e2b\"\n[remote]\napi_key_file = \"/nope\"",
+            "hotcell.toml:3: the key file `/nope` cannot be read",
+        ),
+    ] {
+        let error = hotcell::create_backend(&backend(text)).await.unwrap_err();
+        assert!(matches!(error, BackendError::CannotStart { .. }), "{text}: {error}");
+        assert!(error.to_string().contains(word), "{text}: {error}");
+    }
 }
 
 fn open_descriptors() -> usize {
