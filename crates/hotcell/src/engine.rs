@@ -1,5 +1,8 @@
 //! The engine: backends that are running, and what they can do.
 
+#[cfg(test)]
+mod tests;
+
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use hotcell_backends::progress::Progress;
@@ -98,26 +101,39 @@ struct Shared {
     starting: tokio::sync::Mutex<()>,
 }
 
-/// A backend as a policy wants it.
-#[derive(Debug, Clone, Copy)]
-struct Wanted<'a> {
+/// A backend as a policy wants it, or as it was started.
+#[derive(Debug, Clone)]
+struct Wanted {
     kind: RuntimeKind,
-    oci_runtime: Option<&'a String>,
-    remote: &'a RemotePolicy,
+    /// Of containers.
+    oci_runtime: Option<String>,
+    /// The server of a remote backend; local ones are not told of any.
+    remote: RemotePolicy,
 }
 
-impl<'a> Wanted<'a> {
-    fn by(policy: &'a Policy, kind: RuntimeKind) -> Self {
-        Self { kind, oci_runtime: policy.container.runtime.as_ref(), remote: &policy.remote }
+impl Wanted {
+    fn new(kind: RuntimeKind, oci_runtime: Option<&String>, remote: &RemotePolicy) -> Self {
+        let remote = if kind.is_remote() { remote.clone() } else { RemotePolicy::default() };
+        Self { kind, oci_runtime: oci_runtime.cloned(), remote }
+    }
+
+    fn by(policy: &Policy, kind: RuntimeKind) -> Self {
+        Self::new(kind, policy.container.runtime.as_ref(), &policy.remote)
+    }
+
+    /// Whether a backend that was started like that serves this one: a policy's files and code go to its own server, in
+    /// its own account.
+    fn is_served_by(&self, started: &Self) -> bool {
+        started.kind == self.kind
+            && (!is_container(self.kind) || started.oci_runtime == self.oci_runtime)
+            && started.remote.same_server(&self.remote)
     }
 }
 
 /// A backend that is running.
 #[derive(Debug)]
 struct Started {
-    oci_runtime: Option<String>,
-    /// The server of a remote one; local ones are not told of any.
-    remote: RemotePolicy,
+    as_wanted: Wanted,
     backend: Arc<dyn SandboxBackend>,
     capabilities: Capabilities,
 }
@@ -134,9 +150,9 @@ impl Engine {
             RuntimeChoice::Auto => RuntimeKind::Native,
             RuntimeChoice::Kind(kind) => kind,
         };
-        let (oci_runtime, remote) = (options.oci_runtime.clone(), options.remote.clone());
+        let wanted = Wanted::new(kind, options.oci_runtime.as_ref(), &options.remote);
         let engine = Self::of(options, true);
-        engine.started(Wanted { kind, oci_runtime: oci_runtime.as_ref(), remote: &remote }).await?;
+        engine.started(&wanted).await?;
         Ok(engine)
     }
 
@@ -145,8 +161,8 @@ impl Engine {
         let engine = Self::of(EngineOptions::default(), false);
         for backend in backends {
             let capabilities = backend.probe().await;
-            let remote = RemotePolicy::default();
-            engine.list().push(Arc::new(Started { oci_runtime: None, remote, backend, capabilities }));
+            let as_wanted = Wanted::new(backend.kind(), None, &RemotePolicy::default());
+            engine.list().push(Arc::new(Started { as_wanted, backend, capabilities }));
         }
         Ok(engine)
     }
@@ -166,39 +182,34 @@ impl Engine {
         self.list().iter().map(|started| started.capabilities.clone()).collect()
     }
 
-    fn find(&self, wanted: Wanted<'_>) -> Option<Arc<Started>> {
-        let given = !self.shared.may_start;
-        let any_runtime = given || !is_container(wanted.kind);
-        let any_server = given || !wanted.kind.is_remote();
+    fn find(&self, wanted: &Wanted) -> Option<Arc<Started>> {
         let matches = |started: &&Arc<Started>| {
-            started.backend.kind() == wanted.kind
-                && (any_runtime || started.oci_runtime.as_ref() == wanted.oci_runtime)
-                && (any_server || started.remote.same_server(wanted.remote))
+            // Of backends that were given, only the kind is known.
+            let given = !self.shared.may_start && started.as_wanted.kind == wanted.kind;
+            given || wanted.is_served_by(&started.as_wanted)
         };
         self.list().iter().find(matches).cloned()
     }
 
     /// The backend, started if need be.
-    async fn started(&self, wanted: Wanted<'_>) -> Result<Arc<Started>, BackendError> {
-        let Wanted { kind, oci_runtime, .. } = wanted;
+    async fn started(&self, wanted: &Wanted) -> Result<Arc<Started>, BackendError> {
         if let Some(started) = self.find(wanted) {
             return Ok(started);
         }
         if !self.shared.may_start {
-            return Err(BackendError::NotBuilt { kind });
+            return Err(BackendError::NotBuilt { kind: wanted.kind });
         }
         let _starting = self.shared.starting.lock().await;
         if let Some(started) = self.find(wanted) {
             return Ok(started);
         }
         let mut options = StartOptions::warm(self.shared.options.warm);
-        options.oci_runtime = oci_runtime.cloned();
+        options.oci_runtime = wanted.oci_runtime.clone();
         options.progress = self.shared.options.progress.clone();
-        let remote = if kind.is_remote() { wanted.remote.clone() } else { RemotePolicy::default() };
-        options.remote = remote.clone();
-        let backend = registry::start(kind, options).await?;
+        options.remote = wanted.remote.clone();
+        let backend = registry::start(wanted.kind, options).await?;
         let capabilities = backend.probe().await;
-        let started = Arc::new(Started { oci_runtime: oci_runtime.cloned(), remote, backend, capabilities });
+        let started = Arc::new(Started { as_wanted: wanted.clone(), backend, capabilities });
         self.list().push(Arc::clone(&started));
         Ok(started)
     }
@@ -213,7 +224,7 @@ impl Engine {
     async fn choose(&self, policy: &Policy) -> Result<(Arc<Started>, Plan), NoBackend> {
         let (mut refusals, mut unavailable) = (Vec::new(), Vec::new());
         for kind in self.candidates(policy) {
-            match self.started(Wanted::by(policy, kind)).await {
+            match self.started(&Wanted::by(policy, kind)).await {
                 Ok(started) => match plan(policy, &started.capabilities) {
                     Ok(plan) => return Ok((started, plan)),
                     Err(refusal) => refusals.push(refusal),
