@@ -13,14 +13,21 @@ Examples:
   hotcell run --json -- sh -c 'id; env'            one JSON object with output, usage and report
   hotcell run --runtime docker --image python:3.14 -- python3 -V    in a container of Docker or Podman
   hotcell run --runtime gvisor -- uname -a         on gVisor's own kernel, without a daemon
+  hotcell run --runtime opensandbox --sandbox-url https://sandbox.example.org -- python3 -V    on another machine
 
 Runtimes:
-  native   a kernel sandbox, the default; sees the system's own programs and libraries
-  docker   a container of Docker or Podman, of an image (`hotcell image build` makes the default one)
-  oci      a container by runc, crun or youki, without a daemon; of the system's own directories, or of an image
-  gvisor   the same by gVisor, a kernel of its own in user space
-  auto     the fastest of them that holds the whole policy; never a weaker one than was asked for
+  native       a kernel sandbox, the default; sees the system's own programs and libraries
+  docker       a container of Docker or Podman, of an image (`hotcell image build` makes the default one)
+  oci          a container by runc, crun or youki, without a daemon; of the system's own directories, or of an image
+  gvisor       the same by gVisor, a kernel of its own in user space
+  opensandbox  a sandbox of an OpenSandbox server [default: http://localhost:8080]
+  e2b          a sandbox of E2B, or of another server that speaks its API
+  cube         a sandbox of a CubeSandbox server
+  auto         the fastest local one that holds the whole policy; never a weaker one than was asked for
   Nothing stands in for a runtime that was named: one that cannot be used is an error, and nothing runs.
+  A remote box gets copies of what --read, --write and --overlay name, the current directory among them unless you say
+  otherwise; what changed in --write trees is brought back. What isolates it there is its server's word.
+  The key for a server is in HOTCELL_SANDBOX_API_KEY, in a file (--sandbox-key-file), or in your hotcell.toml.
 
 Exit status:
   the command's own; 124 the time limit ended it; 125 Hotcell refused or failed and nothing ran;
@@ -59,7 +66,8 @@ Examples:
 /// Run code that nobody trusts in a box: what you asked for is enforced, or nothing runs.
 ///
 /// A box is a kernel sandbox (the default, which needs nothing), a container of Docker or Podman, one by an OCI runtime
-/// without a daemon, or one on gVisor's own kernel: `--runtime`. The policy is the same for all of them.
+/// without a daemon, one on gVisor's own kernel, or a sandbox of a remote server (OpenSandbox, E2B, CubeSandbox): `--runtime`.
+/// The policy is the same for all of them.
 #[derive(Debug, Parser)]
 #[command(name = "hotcell", version, disable_help_subcommand = true)]
 pub(crate) struct Cli {
@@ -249,7 +257,7 @@ pub(crate) struct CompletionsArguments {
 /// What the box is and what the code in it may do; every flag is a key of hotcell.toml.
 #[derive(Debug, Default, Args)]
 pub(crate) struct PolicyFlags {
-    /// Which kind of box: auto, native, docker, oci, gvisor, …
+    /// Which kind of box: auto, native, docker, oci, gvisor, opensandbox, e2b, cube
     #[arg(long, value_name = "NAME", help_heading = "Box")]
     pub(crate) runtime: Option<String>,
 
@@ -257,7 +265,7 @@ pub(crate) struct PolicyFlags {
     #[arg(long, value_name = "LEVEL", help_heading = "Box")]
     pub(crate) isolation: Option<String>,
 
-    /// The image that a container is made of [default: that of the runtime]
+    /// The image that a container, or a box of opensandbox, is made of [default: that of the runtime]
     #[arg(long, value_name = "NAME", help_heading = "Box")]
     pub(crate) image: Option<String>,
 

@@ -5,10 +5,11 @@
 use std::fs;
 
 use hotcell_core::capability::Control;
-use hotcell_core::config::{Config, KEYS, Layer};
+use hotcell_core::config::{Config, KEYS, Layer, vendor_variables};
 use hotcell_core::layers::{Context, Layers, resolve};
 use hotcell_core::policy::DEFAULT_PASS;
 use hotcell_core::policy::protect::DEFAULT_PROTECTED;
+use hotcell_core::runtime::RuntimeKind;
 
 const SCHEMA: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/schema/hotcell.schema.json");
 const REFERENCE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/policy.md");
@@ -36,8 +37,17 @@ fn the_reference_names_everything_there_is() {
     let variables = KEYS.iter().filter_map(|info| info.variable);
     let protected = DEFAULT_PROTECTED.iter().map(|entry| entry.name);
     let controls = Control::ALL.iter().map(|control| control.as_str());
-    for name in keys.chain(variables).chain(protected).chain(controls).chain(DEFAULT_PASS.iter().copied()) {
+    let vendors = RuntimeKind::ALL.iter().flat_map(|kind| vendor_variables(*kind));
+    for name in
+        keys.chain(variables).chain(vendors).chain(protected).chain(controls).chain(DEFAULT_PASS.iter().copied())
+    {
         assert!(text.contains(&format!("`{name}`")), "docs/policy.md does not mention `{name}`");
+    }
+    for flag in KEYS.iter().filter_map(|info| info.flag) {
+        assert!(text.contains(&format!("`{flag}`")), "docs/policy.md does not mention {flag}");
+    }
+    for kind in RuntimeKind::ALL {
+        assert!(text.contains(&format!("`{kind}`")), "docs/policy.md does not mention {kind}");
     }
     for entry in DEFAULT_PROTECTED {
         assert!(

@@ -19,10 +19,10 @@ use std::future::Future;
 use std::io;
 use std::path::PathBuf;
 
-use hotcell::config::Config;
+use hotcell::config::{Config, RemoteConfig};
 use hotcell::runtime::{Isolation, RuntimeChoice, RuntimeKind};
 use hotcell::settings::{Request, Settings};
-use hotcell::{Engine, EngineOptions, Progress};
+use hotcell::{Engine, EngineError, EngineOptions, Progress};
 
 use crate::failure::Failure;
 
@@ -35,24 +35,33 @@ fn block_on<T>(future: impl Future<Output = Result<T, Failure>>) -> Result<T, Fa
     runtime.block_on(future)
 }
 
-/// Whether an image was asked for in so many words, and the box would be made without one.
-fn has_no_use_for_image(request: &Request, settings: &Settings) -> bool {
+/// Refuses what was asked for in so many words and would not be used: people would think that it was.
+fn check_flags(request: &Request, settings: &Settings) -> Result<(), Failure> {
     let asks_for_more = settings.policy.isolation.is_some_and(|asked| !Isolation::Process.satisfies(asked));
-    request.flags.container.image.is_some() && is_native(settings.policy.runtime) && !asks_for_more
+    if request.flags.container.image.is_some() && is_native(settings.policy.runtime) && !asks_for_more {
+        return Err(Failure::usage("--image has no meaning for a native box; add --runtime docker, oci or gvisor"));
+    }
+    let is_remote = matches!(settings.policy.runtime, RuntimeChoice::Kind(kind) if kind.is_remote());
+    if request.flags.remote != RemoteConfig::default() && !is_remote {
+        let flags = "--sandbox-url, --sandbox-key-file, --template, --snapshot and --plain-http";
+        let message = format!("{flags} have no meaning for a local box; add --runtime opensandbox, e2b or cube");
+        return Err(Failure::usage(&message));
+    }
+    Ok(())
 }
 
 fn is_native(choice: RuntimeChoice) -> bool {
     matches!(choice, RuntimeChoice::Auto | RuntimeChoice::Kind(RuntimeKind::Native))
 }
 
-/// The settings, then the engine that they ask for.
-async fn prepare_for(request: &Request, progress: Option<Progress>) -> Result<(Engine, Settings), Failure> {
-    let settings = Settings::load(request)?;
+/// The engine that the settings ask for.
+async fn engine_for(settings: &Settings, progress: Option<Progress>) -> Result<Engine, Failure> {
     let options = EngineOptions::for_policy(&settings.policy).warm(0).progress(progress);
-    match Engine::with_options(options).await {
-        Ok(engine) => Ok((engine, settings)),
-        Err(error) => Err(Failure::engine(error, &[]).hint("`hotcell doctor` says what this machine can do")),
-    }
+    Engine::with_options(options).await.map_err(not_started)
+}
+
+fn not_started(error: EngineError) -> Failure {
+    Failure::engine(error, &[]).hint("`hotcell doctor` says what this machine can do")
 }
 
 /// The engine and the settings, made at the same time: files are read while the engine's helper starts.
@@ -67,23 +76,28 @@ async fn prepare(
     request.defaults = defaults;
     request.policy_file = policy;
     if request.flags.sandbox.mode.as_ref().is_some_and(|mode| !is_native(mode.value)) {
-        return prepare_for(&request, progress).await;
+        let settings = Settings::load(&request)?;
+        check_flags(&request, &settings)?;
+        return Ok((engine_for(&settings, progress).await?, settings));
     }
     // One box is made from one policy, so there is nothing to keep ready.
-    let options = EngineOptions::default().warm(0).progress(progress);
+    let options = EngineOptions::default().warm(0).progress(progress.clone());
     let (engine, settings) = tokio::join!(Engine::with_options(options), async { Settings::load(&request) });
+    let settings = settings.map_err(Failure::from).and_then(|settings| {
+        check_flags(&request, &settings)?;
+        Ok(settings)
+    });
     match (engine, settings) {
-        (Ok(engine), Ok(settings)) if has_no_use_for_image(&request, &settings) => {
-            engine.close().await;
-            Err(Failure::usage("--image has no meaning for a native box; add --runtime docker, oci or gvisor"))
+        (Ok(engine), Ok(settings)) if is_native(settings.policy.runtime) => Ok((engine, settings)),
+        (Err(error), Ok(settings)) if is_native(settings.policy.runtime) => Err(not_started(error)),
+        // A file or a variable asks for another kind of box: whether native ones can be made here does not matter.
+        (engine, settings) => {
+            if let Ok(engine) = engine {
+                engine.close().await;
+            }
+            // What the user wrote comes before what the machine cannot do.
+            let settings = settings?;
+            Ok((engine_for(&settings, progress).await?, settings))
         }
-        (Ok(engine), Ok(settings)) => Ok((engine, settings)),
-        (Ok(engine), Err(error)) => {
-            engine.close().await;
-            Err(error.into())
-        }
-        // What the user wrote comes before what the machine cannot do.
-        (Err(_), Err(error)) => Err(error.into()),
-        (Err(error), Ok(_)) => Err(Failure::engine(error, &[]).hint("`hotcell doctor` says what this machine can do")),
     }
 }

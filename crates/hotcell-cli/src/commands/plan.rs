@@ -18,6 +18,9 @@ use crate::{json, output, report};
 struct PlanObject<'a> {
     backend: RuntimeKind,
     isolation: Isolation,
+    /// Where a remote box is made, and files and code are sent.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    server: Option<String>,
     enforcement: &'a [Enforcement],
     policy: &'a Policy,
     sources: Vec<String>,
@@ -43,6 +46,7 @@ fn as_json(plan: &Plan, sources: &[PathBuf]) -> String {
     json::line(&PlanObject {
         backend: plan.kind,
         isolation: plan.isolation,
+        server: plan.policy.remote.server(plan.kind).ok(),
         enforcement: &plan.enforcement,
         policy: &plan.policy,
         sources: sources.iter().map(|path| path.to_string_lossy().into_owned()).collect(),
@@ -51,6 +55,9 @@ fn as_json(plan: &Plan, sources: &[PathBuf]) -> String {
 
 fn as_text(plan: &Plan, sources: &[PathBuf]) -> String {
     let mut text = format!("{} box, isolation {}\n", plan.kind, plan.isolation);
+    if let Ok(server) = plan.policy.remote.server(plan.kind) {
+        text.push_str(&format!("made by {server}, which gets the files and the code\n"));
+    }
     for source in sources {
         text.push_str(&format!("policy from {}\n", PrintablePath(source)));
     }

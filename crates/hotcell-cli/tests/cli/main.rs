@@ -15,6 +15,7 @@ mod other_commands;
 mod place;
 mod plan;
 mod prune;
+mod remote;
 mod settings;
 mod signals;
 mod streams;

@@ -36,7 +36,17 @@ fn completions_know_the_flags() {
     for shell in ["bash", "zsh", "fish"] {
         let ran = place.hotcell(&["completions", shell]);
         assert_eq!(ran.code, 0);
-        for word in ["max-output", "doctor", "oci-runtime", "prune", "dry-run", "update-lock", "squashfs"] {
+        for word in [
+            "max-output",
+            "doctor",
+            "oci-runtime",
+            "prune",
+            "dry-run",
+            "update-lock",
+            "squashfs",
+            "sandbox-url",
+            "template",
+        ] {
             assert!(ran.text().contains(word), "{shell}: {word}");
         }
     }
@@ -52,7 +62,9 @@ fn help_says_what_kinds_of_boxes_there_are() {
     }
     let ran = place.hotcell(&["run", "--help"]);
     assert!(
-        ["native", "docker", "oci", "gvisor", "auto"].iter().all(|name| ran.text().contains(&format!("  {name} ")))
+        ["native", "docker", "oci", "gvisor", "opensandbox", "e2b", "cube", "auto"]
+            .iter()
+            .all(|name| ran.text().contains(&format!("  {name} ")))
     );
 }
 

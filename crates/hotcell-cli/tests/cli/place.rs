@@ -8,6 +8,8 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::thread;
 
+use hotcell::config::vendor_variables;
+use hotcell::runtime::RuntimeKind;
 use serde_json::Value;
 
 /// A project directory and an empty home of the test's own, removed with it.
@@ -46,6 +48,9 @@ impl Place {
             command.env_remove(name);
         }
         for name in ["XDG_CONFIG_HOME", "DOCKER_HOST", "DOCKER_CONTEXT", "DOCKER_CONFIG"] {
+            command.env_remove(name);
+        }
+        for name in RuntimeKind::ALL.iter().flat_map(|kind| vendor_variables(*kind)) {
             command.env_remove(name);
         }
         command.env("LC_ALL", "C.UTF-8").env("HOTCELL_IMAGE_STORE", self.home().join("store"));

@@ -48,6 +48,10 @@ fn values_out_of_range_name_their_flag() {
         ("--env", "=x", "name"),
         ("--pass-env", "A=B", "name"),
         ("--user", "nobody", "hotcell"),
+        ("--sandbox-url", "localhost:8080", "http://localhost:8080"),
+        ("--sandbox-url", "https://me:pw@host", "no password"),
+        ("--template", "../x", "begins with"),
+        ("--snapshot", "", "256"),
     ];
     for (flag, value, word) in bad {
         let ran = place.hotcell(&["run", &format!("{flag}={value}"), "--", "echo", "ran"]);

@@ -26,7 +26,7 @@ pub use origin::{Layer, Origin, Sourced};
 pub use parse::MAX_CONFIG_BYTES;
 pub use remote::RemoteConfig;
 pub(crate) use set::check_variable_name;
-pub use vendors::vendor_config;
+pub use vendors::{vendor_config, vendor_variables};
 
 use crate::capability::Control;
 use crate::policy::{BoxUser, Cpus, NetworkMode, PullPolicy};

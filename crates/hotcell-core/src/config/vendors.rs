@@ -23,6 +23,11 @@ const VARIABLES: &[(RuntimeKind, &str, &str)] = &[
 /// May be written without a scheme, and then means http.
 const OPEN_SANDBOX_DOMAIN: &str = "OPEN_SANDBOX_DOMAIN";
 
+/// The variables that are read for this kind of server.
+pub fn vendor_variables(kind: RuntimeKind) -> impl Iterator<Item = &'static str> {
+    VARIABLES.iter().filter(move |(whose, _, _)| *whose == kind).map(|(_, name, _)| *name)
+}
+
 /// Reads the variables that the clients of this kind of server have; those of others are not looked at. As with those
 /// clients, an empty variable counts as none. Takes what `std::env::vars_os` returns.
 ///
