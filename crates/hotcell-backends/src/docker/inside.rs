@@ -16,7 +16,8 @@ use hotcell_linux::cgroup::Layout;
 
 use super::holder::Holders;
 use crate::cell::OverlayTree;
-use crate::native::lower::{LoweredOverlay, explain, lower_inside};
+use crate::native::lower::{LoweredOverlay, explain};
+use crate::native::stage::lower_inside;
 use crate::native::{Layers, Machine, UserNamespace};
 
 /// The mounts of a container that has started.

@@ -9,6 +9,7 @@ pub(crate) mod limits;
 pub(crate) mod lower;
 pub(crate) mod probe;
 pub(crate) mod protect;
+pub(crate) mod stage;
 mod view;
 
 use std::collections::{BTreeMap, BTreeSet};

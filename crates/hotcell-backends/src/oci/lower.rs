@@ -15,7 +15,8 @@ use super::bundle::{Bundle, BundleMount, INIT, PRIVATE, SHM, root_place};
 use super::runtime::{self, Runtime};
 use crate::native::Machine;
 use crate::native::limits;
-use crate::native::lower::{Lowered, LoweredStage, Stage, filter, lower_stage, stage_namespaces};
+use crate::native::lower::{Lowered, filter};
+use crate::native::stage::{LoweredStage, Stage, lower_stage, stage_namespaces};
 
 /// The part of the disk limit that is gVisor's shared memory.
 const SHM_PART: u64 = 8;
