@@ -8,8 +8,7 @@ use tokio::time::{Instant, timeout_at};
 use super::Envd;
 use crate::http::{Call, CallError, Chunks, Method, Why};
 
-/// How long a whole file may take, and how long may pass without a piece of it.
-pub(super) const TRANSFER: Duration = Duration::from_secs(60 * 60);
+/// How long may pass without a piece of a file.
 const SILENCE: Duration = Duration::from_secs(60);
 
 /// A file as it comes.
@@ -63,7 +62,7 @@ impl Envd {
             return Err(self.server.failed(operation, Why::Garbled { what }));
         }
         let length = answer.header("content-length").and_then(|length| length.parse().ok());
-        Ok(Download { chunks: answer.chunks(), by: Instant::now() + TRANSFER, length })
+        Ok(Download { chunks: answer.chunks(), by: Instant::now() + self.transfer, length })
     }
 
     pub(super) fn files(&self, operation: &'static str, method: Method, path: &str) -> Call {

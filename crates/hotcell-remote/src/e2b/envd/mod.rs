@@ -35,6 +35,9 @@ use crate::http::{CallError, Server, Why};
 /// How long a call may take.
 const DEADLINE: Duration = Duration::from_secs(30);
 
+/// How long a whole file may take.
+const TRANSFER: Duration = Duration::from_secs(60 * 60);
+
 /// How long is waited between two looks at whether `envd` is there, at first and at most.
 const FIRST_LOOK: Duration = Duration::from_millis(20);
 const LONGEST_LOOK: Duration = Duration::from_millis(500);
@@ -50,6 +53,7 @@ pub struct Envd {
     user: Option<String>,
     keepalive: Duration,
     deadline: Duration,
+    transfer: Duration,
 }
 
 /// What a sandbox has and uses, as it says itself.
@@ -86,7 +90,7 @@ impl Envd {
             Flavour::E2b if version.can(Ability::DEFAULT_USER) => None,
             Flavour::E2b => Some("user"),
         };
-        Self { server, version, token, usual, user: None, keepalive, deadline: DEADLINE }
+        Self { server, version, token, usual, user: None, keepalive, deadline: DEADLINE, transfer: TRANSFER }
     }
 
     /// The same, for this user of the sandbox.
@@ -95,9 +99,15 @@ impl Envd {
         self
     }
 
-    /// The same, with this much time for each call. Streams may last longer, uploads and downloads too.
+    /// The same, with this much time for each call. A command may run longer, and input may wait for it longer.
     pub fn within(mut self, deadline: Duration) -> Self {
         self.deadline = deadline;
+        self
+    }
+
+    /// The same, with this much time for each upload and download, an hour if nothing is said.
+    pub fn transfers_within(mut self, deadline: Duration) -> Self {
+        self.transfer = deadline;
         self
     }
 

@@ -7,7 +7,6 @@ use serde::Deserialize;
 use super::super::random;
 use super::super::version::Ability;
 use super::Envd;
-use super::files::TRANSFER;
 use crate::http::{Body, CallError, Method, Why};
 
 const OPERATION: &str = "upload the file";
@@ -47,7 +46,7 @@ impl Envd {
             let form = piece(before).chain(content).chain(piece(after));
             call.body(&format!("multipart/form-data; boundary={boundary}"), Body::stream(form, length))
         };
-        let written: Vec<Written> = call.deadline(TRANSFER).send().await?.json().await?;
+        let written: Vec<Written> = call.deadline(self.transfer).send().await?.json().await?;
         match written.len() {
             1 => Ok(()),
             many => {
