@@ -17,7 +17,7 @@ mod answer;
 mod call;
 mod error;
 mod server;
-mod tls;
+pub(crate) mod tls;
 
 pub use address::{Address, AddressError, PlainHttp};
 pub use answer::{Answer, Chunks};

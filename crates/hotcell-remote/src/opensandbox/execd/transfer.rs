@@ -1,0 +1,158 @@
+//! Files into a sandbox and out of it.
+
+use std::convert::Infallible;
+use std::time::Duration;
+
+use bytes::{Bytes, BytesMut};
+use futures_util::{Stream, StreamExt, stream};
+
+use super::super::super::http::{Body, CallError, Chunks, Why};
+use super::Execd;
+use super::files::Permissions;
+
+/// How long an upload may take unless it says otherwise.
+const UPLOADING: Duration = Duration::from_secs(600);
+
+/// A file to be put into a sandbox. Directories above it are made.
+#[derive(Debug, Clone)]
+#[non_exhaustive]
+pub struct Upload {
+    /// Where it comes to be. What is there is overwritten.
+    pub path: String,
+    /// Whose it becomes and what may be done with it.
+    pub permissions: Permissions,
+    /// How long it may take.
+    pub deadline: Duration,
+}
+
+impl Upload {
+    /// A file at this path, `0o644`.
+    pub fn new(path: impl Into<String>) -> Self {
+        Self { path: path.into(), permissions: Permissions::mode(0o644), deadline: UPLOADING }
+    }
+}
+
+impl Execd {
+    /// Puts bytes into a file.
+    pub async fn write(&self, upload: &Upload, content: impl Into<Bytes>) -> Result<(), CallError> {
+        let content = content.into();
+        let length = Some(content.len() as u64);
+        self.upload(upload, stream::iter([Ok::<_, Infallible>(content)]), length).await
+    }
+
+    /// Puts what a stream brings into a file. Saying how long it is spares the server from guessing; a stream that is
+    /// shorter or longer than said is an error, and one that fails is too. Execd writes the file only when all of it has come.
+    pub async fn upload<S, E>(&self, upload: &Upload, content: S, length: Option<u64>) -> Result<(), CallError>
+    where
+        S: Stream<Item = Result<Bytes, E>> + Send + 'static,
+        E: Into<Box<dyn std::error::Error + Send + Sync>> + Send + 'static,
+    {
+        let operation = "put a file into a sandbox";
+        let mut metadata = self.permissions(operation, &upload.permissions)?;
+        metadata.path = Some(self.named(operation, &upload.path)?);
+        let metadata =
+            serde_json::to_string(&metadata).map_err(|error| self.impossible(operation, error.to_string()))?;
+        let boundary = boundary();
+        let head = Bytes::from(format!(
+            "--{boundary}\r\ncontent-disposition: form-data; name=\"metadata\"; filename=\"metadata\"\r\n\
+             content-type: application/json\r\n\r\n{metadata}\r\n\
+             --{boundary}\r\ncontent-disposition: form-data; name=\"file\"; filename=\"file\"\r\n\
+             content-type: application/octet-stream\r\n\r\n"
+        ));
+        let tail = Bytes::from(format!("\r\n--{boundary}--\r\n"));
+        let length = length.map(|length| head.len() as u64 + length + tail.len() as u64);
+        let body = stream::iter([Ok(head)]).chain(content).chain(stream::iter([Ok(tail)]));
+        let call = self.server.post(operation, &["files", "upload"]).deadline(upload.deadline);
+        let call = call.body(&format!("multipart/form-data; boundary={boundary}"), Body::stream(body, length));
+        call.send().await?.bytes().await.map(drop)
+    }
+
+    /// A file's content, if it has no more than `most` bytes.
+    pub async fn read(&self, path: &str, most: u64) -> Result<Bytes, CallError> {
+        let mut download = self.download(path).await?;
+        let mut all = BytesMut::new();
+        while let Some(piece) = download.next().await? {
+            if (all.len() + piece.len()) as u64 > most {
+                return Err(download.failed(Why::TooLarge { limit: most }));
+            }
+            all.extend_from_slice(&piece);
+        }
+        Ok(all.freeze())
+    }
+
+    /// A file's content as it comes.
+    pub async fn download(&self, path: &str) -> Result<Download, CallError> {
+        let operation = "get a file out of a sandbox";
+        let call = self.server.get(operation, &["files", "download"]).query("path", self.named(operation, path)?);
+        let answer = call.send().await?;
+        let length = answer.header("content-length").and_then(|length| length.parse().ok());
+        Ok(Download { execd: self.clone(), chunks: Some(answer.chunks()), length, left: None })
+    }
+
+    /// A part of a file's content as it comes: from `offset`, at most `length` bytes. Past the end there is nothing.
+    pub async fn download_part(&self, path: &str, offset: u64, length: Option<u64>) -> Result<Download, CallError> {
+        let operation = "get a part of a file out of a sandbox";
+        let last = match length {
+            Some(0) => return Ok(Download { execd: self.clone(), chunks: None, length: Some(0), left: None }),
+            Some(length) => (offset.saturating_add(length) - 1).to_string(),
+            None => String::new(),
+        };
+        let call = self.server.get(operation, &["files", "download"]).query("path", self.named(operation, path)?);
+        let answer = match call.header("range", &format!("bytes={offset}-{last}")).send().await {
+            Ok(answer) => answer,
+            Err(error) if error.status() == Some(416) => {
+                return Ok(Download { execd: self.clone(), chunks: None, length: Some(0), left: None });
+            }
+            Err(error) => return Err(error),
+        };
+        let range = answer.header("content-range").unwrap_or_default();
+        if answer.status() != 206 || !range.starts_with(&format!("bytes {offset}-")) {
+            return Err(self.garbled(operation, "it sends something else than the part that was asked for"));
+        }
+        let announced = answer.header("content-length").and_then(|length| length.parse().ok());
+        Ok(Download { execd: self.clone(), chunks: Some(answer.chunks()), length: announced, left: length })
+    }
+}
+
+/// A file on its way out of a sandbox.
+#[derive(Debug)]
+pub struct Download {
+    execd: Execd,
+    chunks: Option<Chunks>,
+    length: Option<u64>,
+    /// How much may still come, where that was asked for.
+    left: Option<u64>,
+}
+
+impl Download {
+    /// How many bytes will come, if the server says so.
+    pub fn length(&self) -> Option<u64> {
+        self.length
+    }
+
+    /// The next piece; none at the end. An end before the announced length is an error. Cancel-safe.
+    pub async fn next(&mut self) -> Result<Option<Bytes>, CallError> {
+        let Some(chunks) = &mut self.chunks else { return Ok(None) };
+        let piece = chunks.next().await?;
+        if let (Some(left), Some(piece)) = (&mut self.left, &piece) {
+            *left = left
+                .checked_sub(piece.len() as u64)
+                .ok_or_else(|| chunks.failed(Why::Garbled { what: "more comes than was asked for".to_owned() }))?;
+        }
+        Ok(piece)
+    }
+
+    fn failed(&self, why: Why) -> CallError {
+        match &self.chunks {
+            Some(chunks) => chunks.failed(why),
+            None => self.execd.server.failed("get a file out of a sandbox", why),
+        }
+    }
+}
+
+/// What separates the parts of a form: long and random enough that no content has it.
+fn boundary() -> String {
+    use std::hash::{BuildHasher, RandomState};
+    let random = || RandomState::new().hash_one(std::time::Instant::now());
+    format!("hotcell-{:016x}{:016x}{:016x}", random(), random(), random())
+}
