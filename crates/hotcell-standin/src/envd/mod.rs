@@ -1,0 +1,2 @@
+//! later
+pub(crate) async fn run() -> anyhow::Result<()> { Ok(()) }
