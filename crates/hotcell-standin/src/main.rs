@@ -15,6 +15,7 @@ mod listen;
 mod query;
 mod record;
 mod reply;
+mod shell;
 
 use std::net::SocketAddr;
 use std::path::PathBuf;

@@ -1,9 +1,6 @@
 //! `/session`: commands that share variables and a directory.
-//!
-//! Each command is a bash of its own, which is given what the one before it left.
 
-use std::collections::BTreeMap;
-use std::os::unix::ffi::OsStringExt;
+use std::path::PathBuf;
 use std::process::Stdio;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
@@ -15,46 +12,26 @@ use bytes::Bytes;
 use rustix::process::{Pid, Signal, kill_process_group};
 use serde::Deserialize;
 use serde_json::json;
-use std::ffi::OsString;
-use std::path::PathBuf;
 use tokio::io::{AsyncBufReadExt, BufReader};
-use tokio::process::Command;
 
 use super::event::Events;
 use super::paths::{check_directory, expand};
 use super::{CONTEXT_NOT_FOUND, Execd, Failure, RUNTIME_ERROR, Shared, bad_request, failure, locked, runtime_error};
+use crate::shell::Shell;
 use crate::{go, identity, reply};
-
-/// Runs the command, with both outputs as one, and writes down what it left. Arguments: the command, and two files.
-const SCRIPT: &str = r#"exec 2>&1; hotcell_command=$1 hotcell_variables=$2 hotcell_place=$3; set --
-eval "$hotcell_command"
-hotcell_status=$?
-env -0 > "$hotcell_variables"; pwd > "$hotcell_place"
-exit "$hotcell_status""#;
 
 /// What a session keeps.
 #[derive(Debug)]
 pub(super) struct Session {
     id: String,
-    state: Mutex<Kept>,
-}
-
-#[derive(Debug)]
-struct Kept {
-    variables: BTreeMap<OsString, OsString>,
-    directory: Option<PathBuf>,
-    /// The command that runs.
-    group: Option<Pid>,
+    shell: Mutex<Shell>,
+    /// The command that runs, until it has been waited for.
+    group: Mutex<Option<Pid>>,
 }
 
 impl Session {
-    pub(super) fn new(id: String, directory: Option<PathBuf>) -> Self {
-        let variables = std::env::vars_os().collect();
-        Self { id, state: Mutex::new(Kept { variables, directory, group: None }) }
-    }
-
     pub(super) fn kill(&self) {
-        if let Some(group) = locked(&self.state).group {
+        if let Some(group) = *locked(&self.group) {
             let _ = kill_process_group(group, Signal::KILL);
         }
     }
@@ -73,20 +50,24 @@ pub(super) async fn create(State(execd): Shared, body: Bytes) -> Response {
         Err(_) if body.is_empty() => Create::default(),
         Err(error) => return bad_request(&format!("error parsing request. {error}")),
     };
-    let directory = match expand(&create.cwd) {
-        Ok(directory) if directory.as_os_str().is_empty() => None,
-        Ok(directory) => match std::fs::create_dir_all(&directory) {
-            Ok(()) => Some(directory),
-            Err(error) => {
-                let reason = go::with_path("mkdir", &directory, &error);
-                return runtime_error(&format!("error creating session. {reason}"));
-            }
-        },
+    let directory = match made(&create.cwd) {
+        Ok(directory) => directory,
         Err(reason) => return runtime_error(&format!("error creating session. {reason}")),
     };
     let id = identity::uuid();
-    locked(&execd.sessions).insert(id.clone(), Arc::new(Session::new(id.clone(), directory)));
+    let session = Session { id: id.clone(), shell: Mutex::new(Shell::new(directory)), group: Mutex::default() };
+    locked(&execd.sessions).insert(id.clone(), Arc::new(session));
     reply::json(StatusCode::OK, &json!({ "session_id": id }))
+}
+
+/// The directory of that name, made if it is not there.
+fn made(name: &str) -> Result<Option<PathBuf>, String> {
+    let directory = expand(name)?;
+    if directory.as_os_str().is_empty() {
+        return Ok(None);
+    }
+    std::fs::create_dir_all(&directory).map_err(|error| go::with_path("mkdir", &directory, &error))?;
+    Ok(Some(directory))
 }
 
 /// Ends a session; false if there is none.
@@ -151,22 +132,16 @@ pub(super) async fn run(State(execd): Shared, Path(id): Path<String>, body: Byte
 
 impl Session {
     async fn execute(&self, run: &Run, events: &Events) -> Result<go::Ended, String> {
-        let said = |error: std::io::Error| go::of_error(&error);
-        let left = tempfile::tempdir().map_err(said)?;
-        let (variables, place) = (left.path().join("variables"), left.path().join("place"));
-        let mut process = Command::new("bash");
-        process.args(["--noprofile", "--norc", "-c", SCRIPT, "bash", &run.command]).arg(&variables).arg(&place);
-        let asked = if run.cwd.is_empty() { None } else { Some(expand(&run.cwd)?) };
-        {
-            let kept = locked(&self.state);
-            process.env_clear().envs(&kept.variables);
-            if let Some(directory) = asked.as_ref().or(kept.directory.as_ref()) {
-                process.current_dir(directory);
-            }
+        let mut shell = locked(&self.shell).clone();
+        if !run.cwd.is_empty() {
+            shell.directory = Some(expand(&run.cwd)?);
         }
-        process.process_group(0).stdin(Stdio::null()).stdout(Stdio::piped());
+        // Both outputs are one.
+        let command = format!("exec 2>&1\n{}", run.command);
+        let (mut process, left) = shell.process(&command).map_err(|error| error.to_string())?;
+        process.stdout(Stdio::piped());
         let mut child = process.spawn().map_err(|error| format!("start bash: {}", go::of_error(&error)))?;
-        locked(&self.state).group = child.id().and_then(|id| i32::try_from(id).ok()).and_then(Pid::from_raw);
+        *locked(&self.group) = child.id().and_then(|id| i32::try_from(id).ok()).and_then(Pid::from_raw);
 
         let limit = if run.timeout == 0 { Duration::MAX } else { Duration::from_millis(run.timeout) };
         let output = child.stdout.take();
@@ -182,32 +157,13 @@ impl Session {
             self.kill();
         }
         let ended = child.wait().await;
-        locked(&self.state).group = None;
-        let ended = ended.map(go::Ended::from).map_err(said)?;
+        *locked(&self.group) = None;
+        let ended = ended.map(go::Ended::from).map_err(|error| go::of_error(&error))?;
         if !in_time {
             return Err(format!("timeout after {}", in_go(limit)));
         }
-        self.keep(&variables, &place);
+        locked(&self.shell).keep(&left);
         Ok(ended)
-    }
-
-    /// Takes over what a command left; one that ended the shell left nothing.
-    fn keep(&self, variables: &std::path::Path, place: &std::path::Path) {
-        let mut kept = locked(&self.state);
-        if let Ok(bytes) = std::fs::read(variables) {
-            let pairs = bytes.split(|byte| *byte == 0).filter_map(|pair| {
-                let equals = pair.iter().position(|byte| *byte == b'=')?;
-                let (name, value) = pair.split_at(equals);
-                let value = value.get(1..)?;
-                Some((OsString::from_vec(name.to_vec()), OsString::from_vec(value.to_vec())))
-            });
-            kept.variables = pairs.collect();
-        }
-        if let Ok(mut bytes) = std::fs::read(place)
-            && bytes.pop().is_some()
-        {
-            kept.directory = Some(OsString::from_vec(bytes).into());
-        }
     }
 }
 

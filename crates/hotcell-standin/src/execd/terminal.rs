@@ -58,7 +58,8 @@ pub(super) struct Terminal {
     pub(super) id: String,
     directory: Option<PathBuf>,
     command: String,
-    patient_exit: bool,
+    /// Is all output sent before the exit?
+    pub(super) patient_exit: bool,
     /// While it runs and has not been waited for.
     group: Mutex<Option<Pid>>,
     is_terminal: AtomicBool,

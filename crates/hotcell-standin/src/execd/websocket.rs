@@ -183,9 +183,11 @@ impl Client {
     }
 
     async fn finish(&mut self, code: Option<i32>, output: &mut mpsc::Receiver<Piece>) {
-        while let Ok(piece) = output.try_recv() {
-            if !self.pass(piece).await {
-                return;
+        if self.terminal.patient_exit {
+            while let Ok(piece) = output.try_recv() {
+                if !self.pass(piece).await {
+                    return;
+                }
             }
         }
         self.say(ToClient { kind: "exit", exit_code: code, ..Default::default() }).await;
