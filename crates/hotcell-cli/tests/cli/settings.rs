@@ -74,7 +74,7 @@ fn variables_are_checked_like_flags() {
     with("HOTCELL_MEMROY", "1g").assert_refused(&["HOTCELL_MEMROY: unknown variable", "`HOTCELL_MEMORY`"]);
     with("HOTCELL_TIMEOUT", "0").assert_refused(&["HOTCELL_TIMEOUT: "]);
     with("HOTCELL_POLICY", "/").assert_refused(&["is a directory"]);
-    with("HOTCELL_RUNTIME", "docker").assert_refused(&["`docker` backend", "hint: "]);
+    with("HOTCELL_RUNTIME", "docker").assert_refused(&["`docker` backend", "`hotcell doctor`"]);
     if place.has_boxes("variables_are_checked_like_flags") {
         assert_eq!(with("HOTCELL_TEST_ANYTHING", "?").text(), "ran\n");
     }

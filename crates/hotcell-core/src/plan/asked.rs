@@ -27,9 +27,11 @@ impl Asked {
 
 /// Every control that the policy asks for, in the order of [`Control::ALL`].
 pub(super) fn asked_controls(policy: &Policy) -> Vec<Asked> {
-    let mut asked = filesystem(policy);
+    let is_remote = matches!(policy.runtime, RuntimeChoice::Kind(kind) if kind.is_remote());
+    let mut asked = filesystem(policy, is_remote);
     asked.push(match policy.network {
         NetworkMode::Deny => Asked::always(Control::Network, "no network"),
+        NetworkMode::Open if is_remote => Asked::always(Control::OpenNetwork, "the server's network"),
         NetworkMode::Open => Asked::always(Control::OpenNetwork, "the host's network"),
     });
     asked.push(Asked::always(Control::Environment, environment(policy)));
@@ -46,9 +48,8 @@ pub(super) fn asked_controls(policy: &Policy) -> Vec<Asked> {
     asked
 }
 
-fn filesystem(policy: &Policy) -> Vec<Asked> {
+fn filesystem(policy: &Policy, is_remote: bool) -> Vec<Asked> {
     let files = &policy.filesystem;
-    let is_remote = matches!(policy.runtime, RuntimeChoice::Kind(kind) if kind.is_remote());
     let unwritten = if is_remote { "all of this machine" } else { "system directories" };
     let mut asked = vec![
         Asked::always(Control::FilesystemView, view(policy, is_remote)),

@@ -32,6 +32,7 @@ mod tests;
 mod view;
 
 use std::ffi::{OsStr, OsString};
+use std::fmt;
 use std::path::{Path, PathBuf};
 
 use hotcell_core::config::{Config, Origin, environment_config};
@@ -54,7 +55,7 @@ pub use view::default_view;
 /// assert_eq!(settings.policy.limits.memory.value, Some(64 << 20));
 /// # Ok::<(), hotcell::settings::SettingsError>(())
 /// ```
-#[derive(Debug, Clone, Default)]
+#[derive(Clone, Default)]
 pub struct Request {
     /// The current directory.
     pub cwd: PathBuf,
@@ -67,6 +68,21 @@ pub struct Request {
     /// The variables of the process, as from `std::env::vars_os`: `HOTCELL_*`, `HOME`, `XDG_CONFIG_HOME`, and for a remote box
     /// those of its server's own clients, such as `E2B_API_KEY`.
     pub environment: Vec<(OsString, OsString)>,
+}
+
+/// Variables are shown by name: people keep keys in them.
+impl fmt::Debug for Request {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { cwd, policy_file, defaults, flags, environment } = self;
+        let environment: Vec<&OsString> = environment.iter().map(|(name, _)| name).collect();
+        f.debug_struct("Request")
+            .field("cwd", cwd)
+            .field("policy_file", policy_file)
+            .field("defaults", defaults)
+            .field("flags", flags)
+            .field("environment", &environment)
+            .finish()
+    }
 }
 
 impl Request {

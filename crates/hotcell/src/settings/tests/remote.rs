@@ -208,3 +208,13 @@ fn a_remote_box_is_shown_what_a_local_one_is() {
     let remote = Settings::load(&request).unwrap().policy;
     assert_eq!((remote.filesystem, remote.process), (local.filesystem, local.process));
 }
+
+#[test]
+fn what_a_run_is_made_from_can_be_shown() {
+    let place = Place::new();
+    let mut request = place.request("project");
+    variable(&mut request, "E2B_API_KEY", "hunter2");
+    flag(&mut request, "remote.api_key", "--flag", "hunter2");
+    let shown = format!("{request:?}");
+    assert!(shown.contains("E2B_API_KEY") && !shown.contains("hunter2"), "{shown}");
+}
