@@ -6,7 +6,7 @@ use super::keys::Key;
 use super::set::{checked, not_in_project, path};
 use super::value::Written;
 use super::{Config, ConfigError, KeyInfo, Origin, Sourced};
-use crate::policy::{Endpoints, check_address, check_api_key, check_domain, check_origin_name, without_secrets};
+use crate::policy::{Endpoints, check_address, check_api_key, check_domain, check_source_name, without_secrets};
 use crate::secret::Secret;
 
 /// `[remote]`: the server of a remote backend.
@@ -92,8 +92,8 @@ impl Config {
             }
             Key::DataUrl => remote.data_url = Some(address(value, info)?),
             Key::Domain => remote.domain = Some(checked(value, info, check_domain)?),
-            Key::Template => remote.template = Some(checked(value, info, check_origin_name)?),
-            Key::Snapshot => remote.snapshot = Some(checked(value, info, check_origin_name)?),
+            Key::Template => remote.template = Some(checked(value, info, check_source_name)?),
+            Key::Snapshot => remote.snapshot = Some(checked(value, info, check_source_name)?),
             Key::Endpoints => remote.endpoints = Some(value.parsed(info)?),
             _ => remote.plain_http = Some(value.sourced(value.boolean(info)?)),
         }

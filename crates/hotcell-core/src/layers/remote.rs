@@ -3,7 +3,7 @@
 use super::resolve::Said;
 use super::{Layers, PolicyError};
 use crate::config::{Config, Sourced};
-use crate::policy::{Address, RemotePolicy, check_api_key, check_domain, check_origin_name, without_secrets};
+use crate::policy::{Address, RemotePolicy, check_api_key, check_domain, check_source_name, without_secrets};
 use crate::secret::Secret;
 use crate::text::Printable;
 
@@ -29,8 +29,8 @@ pub fn resolve_remote(layers: &Layers) -> Result<RemotePolicy, PolicyError> {
         api_key: said(layers, |config| &config.remote.api_key).map(check_key).transpose()?,
         data_url: address("remote.data_url", |config| &config.remote.data_url)?,
         domain: name("remote.domain", check_domain, |config| &config.remote.domain)?,
-        template: name("remote.template", check_origin_name, |config| &config.remote.template)?,
-        snapshot: name("remote.snapshot", check_origin_name, |config| &config.remote.snapshot)?,
+        template: name("remote.template", check_source_name, |config| &config.remote.template)?,
+        snapshot: name("remote.snapshot", check_source_name, |config| &config.remote.snapshot)?,
         endpoints: said(layers, |config| &config.remote.endpoints).map(|said| said.value).unwrap_or_default(),
         plain_http,
     })

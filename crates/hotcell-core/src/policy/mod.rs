@@ -28,7 +28,7 @@ pub use filesystem::{Access, FilesystemPolicy, PathRule, ProtectedPath};
 pub use limits::{BadCpus, Cpus, Limit, Limits};
 pub use process::{BadUser, BoxUser, ProcessPolicy};
 pub use remote::{Endpoints, NoServer, RemotePolicy, UnknownEndpoints};
-pub(crate) use remote::{check_api_key, check_domain, check_origin_name};
+pub(crate) use remote::{check_api_key, check_domain, check_source_name};
 
 use crate::capability::Control;
 use crate::runtime::{Isolation, RuntimeChoice};

@@ -170,7 +170,7 @@ pub(crate) fn check_api_key(key: &str) -> Result<(), &'static str> {
 }
 
 /// Why this cannot name a template or a snapshot. Whether it exists is not looked at.
-pub(crate) fn check_origin_name(name: &str) -> Result<(), &'static str> {
+pub(crate) fn check_source_name(name: &str) -> Result<(), &'static str> {
     let possible = |byte: u8| byte.is_ascii_alphanumeric() || b"._-/:@".contains(&byte);
     if name.is_empty() || name.len() > LONGEST_NAME {
         Err("such a name has 1 to 256 characters")
@@ -211,10 +211,10 @@ mod tests {
     #[test]
     fn names_and_domains() {
         for good in ["base", "code-interpreter-v1", "team/alias:v2", "0f3c"] {
-            assert_eq!(check_origin_name(good), Ok(()), "{good}");
+            assert_eq!(check_source_name(good), Ok(()), "{good}");
         }
         for bad in ["", "-a", "a b", "a\n", "../x", &"a".repeat(257)] {
-            assert!(check_origin_name(bad).is_err(), "{bad:?}");
+            assert!(check_source_name(bad).is_err(), "{bad:?}");
         }
         for good in ["e2b.app", "cube.app:8443", "localhost"] {
             assert_eq!(check_domain(good), Ok(()), "{good}");
