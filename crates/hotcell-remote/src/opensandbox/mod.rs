@@ -4,8 +4,8 @@
 //!
 //! Execd sends the output of [`Execd::run`] as lines of text, one event each. Bytes that are not UTF-8 come as U+FFFD; a
 //! line's end is not sent, so `\r\n` and `\r` come as `\n`, and a last line without an end gets one; the order between
-//! the two streams is only roughly kept, because execd looks at each of them every 100 ms. A program that is attached to with
-//! [`PtyMode::Pipes`] is heard byte for byte.
+//! the two streams is only roughly kept, because execd looks at each of them every 100 ms. [`Execd::run_exact`] loses
+//! nothing but the order between the streams, and takes input.
 
 mod client;
 mod endpoint;

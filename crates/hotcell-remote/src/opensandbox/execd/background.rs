@@ -4,6 +4,7 @@ use std::time::{Duration, SystemTime};
 
 use bytes::Bytes;
 use serde::Deserialize;
+use tokio::time::Instant;
 
 use super::super::super::http::CallError;
 use super::super::timestamp;
@@ -18,8 +19,11 @@ const CURSOR: &str = "execd-commands-tail-cursor";
 const MOST_OF_LOG: u64 = 64 << 20;
 
 /// The pause before the second look at a log, and the longest between two.
-const FIRST_PAUSE: Duration = Duration::from_millis(20);
+const FIRST_PAUSE: Duration = Duration::from_millis(5);
 const LONGEST_PAUSE: Duration = Duration::from_millis(500);
+
+/// How long execd may take to know a command that it has started.
+const UNKNOWN: Duration = Duration::from_secs(10);
 
 /// How a command is.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -70,12 +74,30 @@ impl Execd {
     pub async fn start_background(&self, command: &Command) -> Result<String, CallError> {
         let operation = "start a command";
         let mut running = self.start(operation, command, true).await?;
+        let mut id = None;
         while let Some(event) = running.next().await? {
-            if let Event::Started { id } = event {
-                return Ok(id);
+            match event {
+                Event::Started { id: started } => id = Some(started),
+                Event::Failed(failure) => return Err(self.impossible(operation, failure.value)),
+                _ => {}
             }
         }
-        Err(self.garbled(operation, "it does not say the command's id"))
+        let id = id.ok_or_else(|| self.garbled(operation, "it does not say the command's id"))?;
+        self.known(id).await
+    }
+
+    /// Waits until execd knows a command that it has just started: it says the id a moment before.
+    async fn known(&self, id: String) -> Result<String, CallError> {
+        let by = Instant::now() + UNKNOWN;
+        let mut pause = FIRST_PAUSE;
+        loop {
+            match self.status(&id).await {
+                Ok(_) => return Ok(id),
+                Err(error) if error.is_not_found() && Instant::now() + pause < by => tokio::time::sleep(pause).await,
+                Err(error) => return Err(error),
+            }
+            pause = (pause * 2).min(LONGEST_PAUSE);
+        }
     }
 
     /// How a command is, however it was started.

@@ -27,12 +27,20 @@ pub struct Command {
     pub uid: Option<u32>,
     /// As which group it is run; needs a user.
     pub gid: Option<u32>,
+    /// The line as [`Command::argv`] made it; anything else is a line of shell.
+    argv: Option<String>,
 }
 
 impl Command {
     /// A line of shell.
     pub fn line(line: impl Into<String>) -> Self {
-        Self { line: line.into(), cwd: None, env: BTreeMap::new(), timeout: None, uid: None, gid: None }
+        let (line, env) = (line.into(), BTreeMap::new());
+        Self { line, cwd: None, env, timeout: None, uid: None, gid: None, argv: None }
+    }
+
+    /// Whether the line is a program and its arguments, and nothing else.
+    pub(super) fn is_argv(&self) -> bool {
+        self.argv.as_ref() == Some(&self.line)
     }
 
     /// A program and its arguments, exactly these.
@@ -44,7 +52,8 @@ impl Command {
     pub fn argv<I: IntoIterator<Item = S>, S: AsRef<str>>(argv: I) -> Self {
         // Servers know `argv` only since 1.1; all of them know a line.
         let words: Vec<String> = argv.into_iter().map(|word| quoted(word.as_ref())).collect();
-        Self::line(words.join(" "))
+        let line = words.join(" ");
+        Self { argv: Some(line.clone()), ..Self::line(line) }
     }
 }
 
@@ -77,7 +86,7 @@ pub(super) fn milliseconds(timeout: Duration) -> u64 {
 impl Execd {
     /// Runs a command and says what it writes as it comes. See the module for what is lost of it.
     ///
-    /// The command ends when [`Running`] is dropped: execd kills it when nobody listens any more.
+    /// The command goes on when [`Running`] is dropped: [`Execd::interrupt`] and its timeout end it, and nothing else does.
     pub async fn run(&self, command: &Command) -> Result<Running, CallError> {
         self.start(OPERATION, command, false).await
     }

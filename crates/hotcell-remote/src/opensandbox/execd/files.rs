@@ -100,10 +100,26 @@ impl Execd {
     /// What is at a path; 404 where nothing is.
     pub async fn info(&self, path: &str) -> Result<FileInfo, CallError> {
         let operation = "look at a file";
-        let call = self.server.get(operation, &["files", "info"]).query("path", self.named(operation, path)?);
+        let [info] = self.infos(operation, &[self.named(operation, path)?.to_owned()]).await?;
+        Ok(info)
+    }
+
+    /// What is at each of some paths; 404 where nothing is at one of them.
+    pub(super) async fn infos<const N: usize>(
+        &self,
+        operation: &'static str,
+        paths: &[String; N],
+    ) -> Result<[FileInfo; N], CallError> {
+        let mut call = self.server.get(operation, &["files", "info"]);
+        for path in paths {
+            call = call.query("path", path);
+        }
         let mut answer: BTreeMap<String, InfoAnswer> = call.send().await?.json().await?;
-        let info = answer.remove(path).ok_or_else(|| self.garbled(operation, "it speaks of another file"))?;
-        self.file(operation, info)
+        let found: Option<Vec<InfoAnswer>> = paths.iter().map(|path| answer.remove(path)).collect();
+        let found = found.ok_or_else(|| self.garbled(operation, "it speaks of other files"))?;
+        let found: Result<Vec<FileInfo>, CallError> =
+            found.into_iter().map(|info| self.file(operation, info)).collect();
+        found?.try_into().map_err(|_| self.garbled(operation, "it speaks of other files"))
     }
 
     /// What is in a directory, and in those below it down to `depth`; 1 is the directory alone. Links are not followed.

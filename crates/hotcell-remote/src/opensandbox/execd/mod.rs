@@ -3,7 +3,9 @@
 mod background;
 mod capabilities;
 mod command;
+mod exact;
 mod files;
+mod input;
 mod metrics;
 mod path;
 mod pty;
@@ -21,7 +23,9 @@ use super::endpoint::Endpoint;
 pub use background::{Background, CommandStatus, Logs};
 pub use capabilities::{Capabilities, Hardening};
 pub use command::Command;
+pub use exact::{Exact, ExactEvent};
 pub use files::{FileInfo, FileKind, Permissions};
+pub use input::ExactInput;
 pub use metrics::{Metrics, MetricsWatch};
 pub use pty::{Attach, NewPty, PtyEvent, PtyInput, PtyMode, PtyOutput, PtySignal, PtyStatus};
 pub use running::{Event, Exit, Failure, Running};
@@ -86,4 +90,12 @@ impl Execd {
     fn garbled(&self, operation: &'static str, what: impl Into<String>) -> CallError {
         self.server.failed(operation, Why::Garbled { what: what.into() })
     }
+}
+
+/// A name that nobody else has chosen: 48 hexadecimal digits.
+fn random() -> String {
+    use std::hash::{BuildHasher, RandomState};
+    // The keys of each are random; the standard library has no other way to say so.
+    let number = || RandomState::new().hash_one(std::process::id());
+    format!("{:016x}{:016x}{:016x}", number(), number(), number())
 }

@@ -286,7 +286,7 @@ impl PtyOutput {
                 Message::Closed { code: Some(TAKEN_OVER) } => Some(PtyEvent::TakenOver),
                 Message::Closed { .. } => {
                     let reason = "it hung up before the program ended".to_owned();
-                    return Err(self.server.failed(OPERATION, Why::Broken { reason }));
+                    return Err(self.failed(Why::Broken { reason }));
                 }
             };
             self.ended = matches!(event, Some(PtyEvent::Exit { .. } | PtyEvent::TakenOver));
@@ -339,14 +339,18 @@ impl PtyOutput {
             "error" => {
                 let (code, error) = (frame.code.unwrap_or_default(), frame.error.unwrap_or_default());
                 let reason: String = format!("{code} {error}").trim().chars().take(500).collect();
-                Err(self.server.failed(OPERATION, Why::Broken { reason }))
+                Err(self.failed(Why::Broken { reason }))
             }
             // `pong`, and what will be invented.
             _ => Ok((None, false)),
         }
     }
 
+    pub(super) fn failed(&self, why: Why) -> CallError {
+        self.server.failed(OPERATION, why)
+    }
+
     fn garbled(&self, what: impl Into<String>) -> CallError {
-        self.server.failed(OPERATION, Why::Garbled { what: what.into() })
+        self.failed(Why::Garbled { what: what.into() })
     }
 }

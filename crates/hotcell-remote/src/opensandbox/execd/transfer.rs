@@ -7,8 +7,8 @@ use bytes::{Bytes, BytesMut};
 use futures_util::{Stream, StreamExt, stream};
 
 use super::super::super::http::{Body, CallError, Chunks, Why};
-use super::Execd;
 use super::files::Permissions;
+use super::{Execd, random};
 
 /// How long an upload may take unless it says otherwise.
 const UPLOADING: Duration = Duration::from_secs(600);
@@ -52,7 +52,8 @@ impl Execd {
         metadata.path = Some(self.named(operation, &upload.path)?);
         let metadata =
             serde_json::to_string(&metadata).map_err(|error| self.impossible(operation, error.to_string()))?;
-        let boundary = boundary();
+        // Long and random enough that no content has it.
+        let boundary = format!("hotcell-{}", random());
         let head = Bytes::from(format!(
             "--{boundary}\r\ncontent-disposition: form-data; name=\"metadata\"; filename=\"metadata\"\r\n\
              content-type: application/json\r\n\r\n{metadata}\r\n\
@@ -148,11 +149,4 @@ impl Download {
             None => self.execd.server.failed("get a file out of a sandbox", why),
         }
     }
-}
-
-/// What separates the parts of a form: long and random enough that no content has it.
-fn boundary() -> String {
-    use std::hash::{BuildHasher, RandomState};
-    let random = || RandomState::new().hash_one(std::time::Instant::now());
-    format!("hotcell-{:016x}{:016x}{:016x}", random(), random(), random())
 }
