@@ -154,8 +154,9 @@ fn message(bytes: &[u8]) -> String {
 fn from_json(value: &serde_json::Value) -> Option<String> {
     let text = |key: &str| value.get(key).and_then(|value| value.as_str()).filter(|text| !text.is_empty());
     let message = text("message").or_else(|| text("error")).map(str::to_owned);
-    let message =
-        message.or_else(|| value.get("detail").map(|detail| from_json(detail).unwrap_or_else(|| detail.to_string())));
+    let message = message
+        .or_else(|| text("detail").map(str::to_owned))
+        .or_else(|| value.get("detail").map(|detail| from_json(detail).unwrap_or_else(|| detail.to_string())));
     match (text("code"), message) {
         (Some(code), Some(message)) => Some(format!("{message} ({code})")),
         (None, message) => message,
