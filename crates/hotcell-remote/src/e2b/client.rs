@@ -39,8 +39,8 @@ const V2: u8 = 2;
 #[derive(Debug, Clone)]
 pub struct Client {
     pub(super) api: Server,
-    key: Option<Secret<String>>,
-    data: Data,
+    pub(super) key: Option<Secret<String>>,
+    pub(super) data: Data,
     pub(super) flavour: Flavour,
     keepalive: Duration,
     pub(super) deadline: Duration,
@@ -198,48 +198,6 @@ impl Client {
     pub fn interpreter(&self, sandbox: &Sandbox) -> Result<CodeInterpreter, CallError> {
         let server = self.inside(sandbox, INTERPRETER_PORT)?;
         Ok(CodeInterpreter::new(server, sandbox.access_token.clone()))
-    }
-
-    /// A port of a sandbox, and what is told there with every call.
-    fn inside(&self, sandbox: &Sandbox, port: u16) -> Result<Server, CallError> {
-        let operation = "talk to the sandbox";
-        let impossible = |reason: String| self.api.failed(operation, Why::Impossible { reason });
-        let (address, configured) = match (&self.data, &sandbox.domain) {
-            (Data::Url(address), _) => (address.clone(), true),
-            (Data::Domain(domain), named) => {
-                let named = named.as_ref().filter(|named| *named != domain);
-                let domain = named.unwrap_or(domain);
-                (self.named(sandbox, port, domain).map_err(impossible)?, named.is_none())
-            }
-        };
-        let mut server = self.api.elsewhere(address).map_err(|error| impossible(error.to_string()))?;
-        server = server.header("e2b-sandbox-id", sandbox.id.as_str())?;
-        server = server.header("e2b-sandbox-port", &port.to_string())?;
-        if let Some(token) = &sandbox.traffic_token {
-            server = server.secret_header("e2b-traffic-access-token", token)?;
-        }
-        // CubeSandbox's proxy asks for it as well. It goes where the user said, never where the server did.
-        match &self.key {
-            Some(key) if self.flavour == Flavour::Cube && configured => server.secret_header("x-api-key", key),
-            _ => Ok(server),
-        }
-    }
-
-    /// `<port>-<id>.<domain>`, with the scheme of the API unless the domain has one.
-    fn named(&self, sandbox: &Sandbox, port: u16, domain: &str) -> Result<Address, String> {
-        let (scheme, name) = match domain.split_once("://") {
-            Some((scheme, name)) => (format!("{scheme}://"), name),
-            None => (String::new(), domain),
-        };
-        let host = name.split_once(':').map_or(name, |(host, _)| host);
-        let known = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'.' | b'-');
-        let port_is_one = name.split_once(':').is_none_or(|(_, port)| port.parse::<u16>().is_ok());
-        if host.is_empty() || host.len() > 190 || host.starts_with('.') || !host.bytes().all(known) || !port_is_one {
-            let shown: String = domain.chars().take(200).collect();
-            return Err(format!("`{}` is no domain", hotcell_core::text::Printable(&shown)));
-        }
-        let whole = format!("{scheme}{port}-{}.{name}", sandbox.id);
-        self.api.address().given(&whole).map_err(|error| error.to_string())
     }
 
     /// Makes the newer call, or the older one where the server does not have that.

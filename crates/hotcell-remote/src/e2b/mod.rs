@@ -34,6 +34,7 @@ mod id;
 mod interpreter;
 mod options;
 mod random;
+mod reach;
 mod sandbox;
 mod version;
 mod wire;
