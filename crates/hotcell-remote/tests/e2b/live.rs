@@ -33,10 +33,10 @@ pub(crate) fn client(test: &str) -> Option<Client> {
 }
 
 fn skip(test: &str, reason: &str) {
-    eprintln!("{test}: skipped: {reason}");
     if let Some(log) = std::env::var_os("HOTCELL_TEST_SKIP_LOG") {
         let mut log = std::fs::OpenOptions::new().append(true).create(true).open(log).unwrap();
-        writeln!(log, "{test}: {reason}").unwrap();
+        // One write, so that tests that run at the same time do not mix their lines.
+        log.write_all(format!("{test}: {reason}\n").as_bytes()).unwrap();
     }
 }
 
