@@ -52,7 +52,8 @@ pub struct Options {
     pub data: Data,
     /// Which server it is.
     pub flavour: Flavour,
-    /// How often a stream that has nothing to say says so. A stream that is silent for three times as long is broken.
+    /// How often a stream that has nothing to say says so. When one is silent for three times as long, the sandbox is asked
+    /// whether the command still runs.
     pub keepalive: Duration,
 }
 

@@ -10,7 +10,7 @@ use tokio::time::timeout;
 
 use crate::hostile::{BOUND, LONG};
 use crate::live::all;
-use crate::player::{Play, Player, STREAM, chunk, chunked, chunked_head, envelope, event, recorded, whole};
+use crate::player::{Play, Player, STREAM, answer, chunk, chunked, chunked_head, envelope, event, recorded, whole};
 
 fn command() -> Command {
     Command::new("x", [""; 0])
@@ -132,14 +132,29 @@ async fn a_message_that_announces_gigabytes_is_not_waited_for() {
 }
 
 #[tokio::test]
-async fn a_command_that_says_nothing_and_shows_no_sign_of_life_is_lost() {
-    let started = || [chunked_head(STREAM), chunk(&event(r#"{"start":{"pid":1}}"#))].concat();
-    let half = [started(), chunk(&[0, 0, 0, 100, 0])].concat();
-    // In silence, and with a message that comes a byte at a time.
-    for play in [Play::Say(started()), Play::Drip(half, chunk(b" "))] {
-        let error = run(play).await.unwrap_err();
-        assert!(matches!(error.why, Why::TooSlow { .. }), "{error}");
-    }
+async fn a_message_that_comes_a_byte_at_a_time_is_given_up() {
+    let started = [chunked_head(STREAM), chunk(&event(r#"{"start":{"pid":1}}"#))].concat();
+    let half = [started, chunk(&[0, 0, 0, 100, 0])].concat();
+    let error = run(Play::Drip(half, chunk(b" "))).await.unwrap_err();
+    assert!(matches!(error.why, Why::TooSlow { .. }), "{error}");
+}
+
+#[tokio::test]
+async fn a_silent_command_is_followed_while_it_runs_and_lost_when_it_does_not() {
+    let started = [chunked_head(STREAM), chunk(&event(r#"{"start":{"pid":7}}"#))].concat();
+    let runs = |pid: u32| answer("200 OK", "", format!(r#"{{"processes":[{{"pid":{pid}}}]}}"#));
+    let player = Player::new([Play::Say(started.clone()), runs(7), runs(7), runs(8)]).await;
+    let mut running = player.envd().await.start(&command()).await.unwrap();
+    let error = timeout(LONG, running.next()).await.expect("it hangs").unwrap_err();
+    assert!(matches!(error.why, Why::TooSlow { .. }), "{error}");
+    let heard = player.heard();
+    let asked: Vec<&str> = heard.iter().map(|heard| heard.line()).collect();
+    assert_eq!(asked[1..], ["POST /process.Process/List"; 3]);
+    // Nobody can be asked.
+    let player = Player::new([Play::Say(started), answer("502 Bad Gateway", "", "")]).await;
+    let mut running = player.envd().await.start(&command()).await.unwrap();
+    let error = timeout(LONG, running.next()).await.expect("it hangs").unwrap_err();
+    assert_eq!(error.status(), Some(502), "{error}");
 }
 
 #[tokio::test]

@@ -29,10 +29,12 @@ pub(crate) fn client(test: &str) -> Option<Client> {
     let inside = std::env::var("HOTCELL_TEST_E2B_SANDBOX_URL").unwrap_or_else(|_| url.clone());
     let mut options = Options::new(address(&url), Data::Url(address(&inside)));
     options.api_key = std::env::var("HOTCELL_TEST_E2B_KEY").ok().map(Secret::new);
+    // The least, so that signs of life are seen.
+    options.keepalive = Duration::from_secs(1);
     Some(Client::new(options).unwrap())
 }
 
-fn skip(test: &str, reason: &str) {
+pub(crate) fn skip(test: &str, reason: &str) {
     if let Some(log) = std::env::var_os("HOTCELL_TEST_SKIP_LOG") {
         let mut log = std::fs::OpenOptions::new().append(true).create(true).open(log).unwrap();
         // One write, so that tests that run at the same time do not mix their lines.
@@ -226,6 +228,17 @@ async fn a_command_goes_on_when_nobody_follows_it() {
     envd.send_input(&which, Input::Stdin, b"still here\n").await.unwrap();
     let (out, _, end) = all(&mut again).await.unwrap();
     assert_eq!((&out[..], end.exit_code), (&b"[still here]\n"[..], 4));
+    real.end().await;
+}
+
+#[tokio::test]
+async fn silence_is_not_death() {
+    let Some(real) = Real::new("e2b::silence_is_not_death").await else { return };
+    let envd = real.envd();
+    // With signs of life; and without, because nothing can be said any more.
+    let (open, closed) = (sh("sleep 5; exit 3"), sh("exec >&- 2>&-; sleep 5; exit 3"));
+    let (open, closed) = tokio::join!(run(&envd, &open), run(&envd, &closed));
+    assert_eq!((open.2.exit_code, closed.2.exit_code), (3, 3));
     real.end().await;
 }
 

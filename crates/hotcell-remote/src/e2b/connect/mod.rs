@@ -12,7 +12,7 @@ use std::time::Duration;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
-use crate::http::{Call, CallError, Server};
+use crate::http::{Call, CallError, Server, Why};
 
 /// A call of a service.
 #[derive(Debug, Clone, Copy)]
@@ -29,6 +29,14 @@ impl Method {
         let call = server.post(self.operation, &[self.service, self.name]);
         call.header("connect-protocol-version", "1").repeatable(self.repeatable)
     }
+
+    /// A failure, which is told as such if it means that the server has no such call.
+    fn missing(self, error: CallError) -> CallError {
+        match error.status() {
+            Some(501) => CallError { why: Why::Unsupported { what: self.operation.to_owned() }, ..error },
+            _ => error,
+        }
+    }
 }
 
 /// A call with one answer.
@@ -38,5 +46,6 @@ pub(super) async fn unary<Q: Serialize, A: DeserializeOwned>(
     request: &Q,
     deadline: Duration,
 ) -> Result<A, CallError> {
-    method.call(server).json(request).deadline(deadline).send().await?.json().await
+    let answer = method.call(server).json(request).deadline(deadline).send().await;
+    answer.map_err(|error| method.missing(error))?.json().await
 }

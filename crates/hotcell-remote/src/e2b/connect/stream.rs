@@ -69,8 +69,8 @@ fn messages(server: &Server, method: Method, answer: Answer, silence: Duration) 
 }
 
 impl Messages {
-    /// The next message; none once the last one said that all is well. A stream that ends in any other way is an error.
-    /// Cancel-safe.
+    /// The next message; none once the last one said that all is well. A stream that ends in any other way is an error, and
+    /// so is silence, after which it can be asked again. Cancel-safe.
     pub(in super::super) async fn next(&mut self) -> Result<Option<Bytes>, CallError> {
         if self.over {
             return Ok(None);
@@ -109,6 +109,11 @@ impl Messages {
             self.envelopes.next().map_err(|why| self.failed(why))?;
         }
         self.envelopes.next().map(drop).map_err(|why| self.failed(why))
+    }
+
+    /// Whether nothing of a next message has come.
+    pub(in super::super) fn is_between_messages(&self) -> bool {
+        !self.envelopes.is_in_the_middle()
     }
 
     /// A failure of this call.

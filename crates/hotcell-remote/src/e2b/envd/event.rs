@@ -8,8 +8,8 @@ use bytes::Bytes;
 use serde::Deserialize;
 
 use super::super::connect::Messages;
-use super::End;
 use super::end::EndEvent;
+use super::{End, Envd};
 use crate::http::{CallError, Why};
 
 /// Something that a command said.
@@ -30,6 +30,10 @@ pub enum Event {
 #[derive(Debug)]
 pub struct Running {
     messages: Messages,
+    /// Who can tell whether a silent command still runs.
+    envd: Envd,
+    /// Whether it did not, the last time.
+    gone: bool,
     pid: u32,
     end: Option<End>,
     /// Once it failed it stays so: what came after would have a hole before it.
@@ -108,13 +112,15 @@ fn output(data: &Data<'_>) -> Result<Understood, String> {
 
 impl Running {
     /// Reads the first event, which says what runs.
-    pub(super) async fn begin(mut messages: Messages) -> Result<Self, CallError> {
+    pub(super) async fn begin(mut messages: Messages, envd: Envd) -> Result<Self, CallError> {
         let garbled = |messages: &Messages, what: &str| messages.failed(Why::Garbled { what: what.to_owned() });
         let Some(message) = messages.next().await? else {
             return Err(garbled(&messages, "the stream ended before the command started"));
         };
         match understand(&message) {
-            Ok(Understood::Start { pid }) => Ok(Self { messages, pid, end: None, failed: None, over: false }),
+            Ok(Understood::Start { pid }) => {
+                Ok(Self { messages, envd, gone: false, pid, end: None, failed: None, over: false })
+            }
             Ok(_) => Err(garbled(&messages, "the first event is not the start of the command")),
             Err(what) => Err(garbled(&messages, &what)),
         }
@@ -145,7 +151,15 @@ impl Running {
 
     async fn read(&mut self) -> Result<Event, CallError> {
         loop {
-            let Some(message) = self.messages.next().await? else {
+            let message = match self.messages.next().await {
+                Err(error) if matches!(error.why, Why::TooSlow { .. }) => {
+                    self.is_silent_with_reason(error).await?;
+                    continue;
+                }
+                message => message?,
+            };
+            self.gone = false;
+            let Some(message) = message else {
                 // The end counts when the stream ended as well.
                 let end = self.end.take().map(Event::End);
                 return end.ok_or_else(|| self.garbled("the stream ended before the command did"));
@@ -159,6 +173,16 @@ impl Running {
                 Err(what) => return Err(self.garbled(&what)),
             }
         }
+    }
+
+    /// A command that closed its output is followed in silence until it ends: `envd` gives no signs of life then. One that
+    /// does not run any more has a last chance to say how it ended.
+    async fn is_silent_with_reason(&mut self, silence: CallError) -> Result<(), CallError> {
+        if !self.messages.is_between_messages() || self.gone {
+            return Err(silence);
+        }
+        self.gone = !self.envd.processes().await?.iter().any(|process| process.pid == self.pid);
+        Ok(())
     }
 
     fn garbled(&self, what: &str) -> CallError {

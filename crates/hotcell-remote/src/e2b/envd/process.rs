@@ -167,7 +167,7 @@ impl Envd {
         let server = self.server_for(user)?;
         let begin = async {
             let messages = open(&server, method, request, self.keepalive, self.deadline).await?;
-            Running::begin(messages).await
+            Running::begin(messages, self.clone()).await
         };
         match timeout(self.deadline, begin).await {
             Ok(running) => running,
