@@ -126,6 +126,9 @@ impl Client {
     /// Sandboxes, running and paused.
     pub async fn list(&self, filter: &Filter) -> Result<Vec<Details>, CallError> {
         let operation = "list sandboxes";
+        if filter.most == 0 {
+            return Ok(Vec::new());
+        }
         let mut query = url::form_urlencoded::Serializer::new(String::new());
         let wanted = query.extend_pairs(&filter.metadata).finish();
         let mut call = self.page(operation, &["v2", "sandboxes"], &wanted, filter, None);
