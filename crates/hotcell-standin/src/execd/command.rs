@@ -28,20 +28,20 @@ const PATIENCE: Duration = Duration::from_secs(3);
 
 #[derive(Debug, Deserialize)]
 pub(super) struct Run {
-    #[serde(default)]
+    #[serde(default, deserialize_with = "go::or_default")]
     command: String,
     /// Newer than `command`: a program and its arguments, without a shell.
-    #[serde(default)]
+    #[serde(default, deserialize_with = "go::or_default")]
     argv: Vec<String>,
-    #[serde(default)]
+    #[serde(default, deserialize_with = "go::or_default")]
     cwd: String,
-    #[serde(default)]
+    #[serde(default, deserialize_with = "go::or_default")]
     background: bool,
-    #[serde(default)]
+    #[serde(default, deserialize_with = "go::or_default")]
     timeout: i64,
     uid: Option<u32>,
     gid: Option<u32>,
-    #[serde(default)]
+    #[serde(default, deserialize_with = "go::or_default")]
     envs: BTreeMap<String, String>,
 }
 

@@ -64,11 +64,11 @@ fn octal_looking(mode: u32) -> u32 {
 /// Owner, group and mode; what is empty stays as it is.
 #[derive(Debug, Default, Deserialize)]
 pub(super) struct Rights {
-    #[serde(default)]
+    #[serde(default, deserialize_with = "go::or_default")]
     owner: String,
-    #[serde(default)]
+    #[serde(default, deserialize_with = "go::or_default")]
     group: String,
-    #[serde(default)]
+    #[serde(default, deserialize_with = "go::or_default")]
     mode: u32,
 }
 
@@ -163,9 +163,9 @@ pub(super) async fn permissions(body: Bytes) -> Response {
 
 #[derive(Debug, Deserialize)]
 struct Move {
-    #[serde(default)]
+    #[serde(default, deserialize_with = "go::or_default")]
     src: String,
-    #[serde(default)]
+    #[serde(default, deserialize_with = "go::or_default")]
     dest: String,
 }
 
@@ -241,9 +241,9 @@ fn walk(path: &Path, pattern: &str, found: &mut Vec<Info>) -> Result<(), String>
 
 #[derive(Debug, Deserialize)]
 struct Replace {
-    #[serde(default)]
+    #[serde(default, deserialize_with = "go::or_default")]
     old: String,
-    #[serde(default)]
+    #[serde(default, deserialize_with = "go::or_default")]
     new: String,
 }
 

@@ -39,7 +39,7 @@ impl Session {
 
 #[derive(Debug, Default, Deserialize)]
 struct Create {
-    #[serde(default)]
+    #[serde(default, deserialize_with = "go::or_default")]
     cwd: String,
 }
 
@@ -87,11 +87,11 @@ pub(super) async fn remove(State(execd): Shared, Path(id): Path<String>) -> Resp
 
 #[derive(Debug, Deserialize)]
 struct Run {
-    #[serde(default)]
+    #[serde(default, deserialize_with = "go::or_default")]
     command: String,
-    #[serde(default)]
+    #[serde(default, deserialize_with = "go::or_default")]
     cwd: String,
-    #[serde(default)]
+    #[serde(default, deserialize_with = "go::or_default")]
     timeout: u64,
 }
 

@@ -231,9 +231,9 @@ impl Terminal {
 
 #[derive(Debug, Default, Deserialize)]
 struct Create {
-    #[serde(default)]
+    #[serde(default, deserialize_with = "go::or_default")]
     cwd: String,
-    #[serde(default)]
+    #[serde(default, deserialize_with = "go::or_default")]
     command: String,
 }
 

@@ -30,7 +30,7 @@ const INVALID_CONTENT: &str = "INVALID_FILE_CONTENT";
 /// Where a file goes.
 #[derive(Debug, Deserialize)]
 struct Target {
-    #[serde(default)]
+    #[serde(default, deserialize_with = "go::or_default")]
     path: String,
     #[serde(flatten)]
     rights: Rights,

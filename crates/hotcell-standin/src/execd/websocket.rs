@@ -30,15 +30,15 @@ const TAKEOVER_LIMIT: Duration = Duration::from_secs(5);
 
 #[derive(Debug, Default, Deserialize)]
 struct FromClient {
-    #[serde(rename = "type", default)]
+    #[serde(rename = "type", default, deserialize_with = "go::or_default")]
     kind: String,
-    #[serde(default)]
+    #[serde(default, deserialize_with = "go::or_default")]
     data: String,
-    #[serde(default)]
+    #[serde(default, deserialize_with = "go::or_default")]
     cols: i64,
-    #[serde(default)]
+    #[serde(default, deserialize_with = "go::or_default")]
     rows: i64,
-    #[serde(default)]
+    #[serde(default, deserialize_with = "go::or_default")]
     signal: String,
 }
 

@@ -1,9 +1,14 @@
 //! JSON as Go's encoder writes it.
 
-use serde::Serialize;
+use serde::{Deserialize, Deserializer, Serialize};
 
 /// Stands for a byte that is no UTF-8 until the text is written. No character has this code.
 const NO_TEXT: char = '\u{fdd0}';
+
+/// Reads a value for which `null` is as good as nothing.
+pub(crate) fn or_default<'de, T: Default + Deserialize<'de>, D: Deserializer<'de>>(from: D) -> Result<T, D::Error> {
+    Option::deserialize(from).map(Option::unwrap_or_default)
+}
 
 /// Bytes as text in which every byte that is no UTF-8 is one replacement character.
 pub(crate) fn text(bytes: &[u8]) -> String {

@@ -3,5 +3,5 @@
 mod json;
 mod status;
 
-pub(crate) use json::{json, text};
+pub(crate) use json::{json, or_default, text};
 pub(crate) use status::{Ended, of_error, with_path};
