@@ -2,10 +2,13 @@
 
 use anyhow::{Context, Result, bail};
 
-/// The first line of a message.
+/// What matters of the head of a message.
 #[derive(Debug)]
 pub(super) struct Head {
+    /// The first line.
     pub(super) line: String,
+    /// Is it the last on its connection?
+    pub(super) closes: bool,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -110,17 +113,18 @@ impl Message {
 
     fn read_head_line(&mut self, line: &[u8]) -> Result<()> {
         let line = String::from_utf8_lossy(line).trim_end().to_owned();
-        let Some(head) = &self.head else {
+        let Some(head) = &mut self.head else {
             if !line.contains("HTTP/1.") {
                 bail!("`{line}` is no HTTP/1.1");
             }
-            self.head = Some(Head { line });
+            self.head = Some(Head { line, closes: false });
             return Ok(());
         };
         if let Some((name, value)) = line.split_once(':') {
             let value = value.trim();
             match name.to_lowercase().as_str() {
                 "content-length" => self.length = value.parse().ok(),
+                "connection" => head.closes = value.eq_ignore_ascii_case("close"),
                 "transfer-encoding" => self.chunked = value.eq_ignore_ascii_case("chunked"),
                 _ => {}
             }

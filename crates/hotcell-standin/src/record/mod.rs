@@ -58,12 +58,23 @@ struct Copier {
 impl Copier {
     /// Reads more; false at the end.
     async fn more(&mut self) -> Result<bool> {
-        let mut part = [0; 16 * 1024];
+        let part = self.arrived().await?;
+        self.pass(&part).await
+    }
+
+    /// What comes next, or nothing at the end. Nothing is lost if this is not waited for.
+    async fn arrived(&mut self) -> Result<Vec<u8>> {
+        let mut part = vec![0; 16 * 1024];
         let count = self.from.read(&mut part).await?;
-        let part = part.get(..count).unwrap_or_default();
+        part.truncate(count);
+        Ok(part)
+    }
+
+    /// Passes on what came; false at the end.
+    async fn pass(&mut self, part: &[u8]) -> Result<bool> {
         self.buffer.extend_from_slice(part);
         self.to.write_all(part).await?;
-        Ok(count > 0)
+        Ok(!part.is_empty())
     }
 
     /// Moves a whole message from the buffer, and as much as is needed from the connection, to `exchange`. Nothing if the
@@ -107,7 +118,7 @@ async fn connection(client: TcpStream, server: SocketAddr, out: &Path, count: &A
             websocket::record(&mut up, &mut down, &mut exchange).await;
         }
         exchange.write(&out.join(file_name(number, &request.line)))?;
-        if switched || answered?.is_none() {
+        if switched || answered?.is_none_or(|answer| answer.closes) {
             return Ok(());
         }
     }

@@ -1,7 +1,8 @@
-//! Keys do not belong in recordings.
+//! Keys and addresses do not belong in recordings.
 
-/// Headers whose values are keys.
+/// Headers whose values are keys, or say where somebody is.
 const HEADERS: &[&str] = &[
+    "open-sandbox-client-ip",
     "open-sandbox-api-key",
     "opensandbox-secure-access",
     "opensandbox-egress-auth",

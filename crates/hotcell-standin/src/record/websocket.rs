@@ -1,5 +1,7 @@
 //! The messages of a WebSocket, read from its frames.
 
+use anyhow::Result;
+
 use super::Copier;
 use super::format::{Exchange, Side};
 
@@ -9,10 +11,9 @@ pub(super) async fn record(up: &mut Copier, down: &mut Copier, exchange: &mut Ex
     loop {
         from_client.take(&mut up.buffer, Side::Client, exchange);
         from_server.take(&mut down.buffer, Side::Server, exchange);
-        // Reading comes after the choice: what was read and not passed on must not be forgotten.
         let goes_on = tokio::select! {
-            _ = up.from.readable() => up.more().await,
-            _ = down.from.readable() => down.more().await,
+            part = up.arrived() => pass(up, part).await,
+            part = down.arrived() => pass(down, part).await,
         };
         if !matches!(goes_on, Ok(true)) {
             // What one side said last may still be on its way.
@@ -21,6 +22,10 @@ pub(super) async fn record(up: &mut Copier, down: &mut Copier, exchange: &mut Ex
             return;
         }
     }
+}
+
+async fn pass(copier: &mut Copier, part: Result<Vec<u8>>) -> Result<bool> {
+    copier.pass(&part?).await
 }
 
 /// A message that comes in several frames.

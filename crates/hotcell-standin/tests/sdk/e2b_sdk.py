@@ -58,7 +58,7 @@ def variables_and_directories_are_taken(box):
 
 
 def background_commands_are_listed_connected_to_and_killed(box):
-    handle = box.commands.run("echo started; read line; echo got $line; sleep 600", background=True, stdin=True)
+    handle = box.commands.run("read line; echo got $line; sleep 600", background=True, stdin=True)
     assert handle.pid in [process.pid for process in box.commands.list()]
     handle.disconnect()
     again = box.commands.connect(handle.pid)
