@@ -93,9 +93,9 @@ impl Enclosure {
         command
     }
 
-    /// `binary` run as root among `engines`, whose processes it sees and may leave alone.
-    pub(crate) fn command_among(engines: &Engines, binary: &TestBinary) -> Command {
-        let mut command = engines.realm().command(Group::Tests, &binary.directory);
+    /// `binary` run as root among `engines`, whose processes it sees and may leave alone, as a part of `group`.
+    pub(crate) fn command_among(engines: &Engines, group: Group, binary: &TestBinary) -> Command {
+        let mut command = engines.realm().command(group, &binary.directory);
         command.args(["sh", "-c", SCRIPT, "enclosure", "--", "--"]).arg(&binary.directory);
         command.args(["setpriv", "--pdeathsig=KILL"]).arg(&binary.executable);
         command

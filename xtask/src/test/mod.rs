@@ -1,6 +1,6 @@
 //! `cargo xtask test`: everything that can run on this machine, and the truth about what could not.
 //!
-//! The steps, in order: set-up, lints, build, container engines if a test uses them, tests, doc tests, the other architecture, the release binary doing
+//! The steps, in order: set-up, lints, build, container engines if a test uses them, remote servers, tests, doc tests, the other architecture, the release binary doing
 //! the README's main job, and, for root, the tests once more as an ordinary user. What cannot run is skipped by
 //! name, with the reason, and counted. Under `CI=true` a skip that an install could have avoided is a failure.
 
@@ -10,6 +10,7 @@ mod enclosure;
 mod libtest;
 mod long;
 pub(crate) mod ordinary_user;
+pub(crate) mod remote;
 pub(crate) mod runner;
 mod scratch;
 pub(crate) mod setup;
@@ -27,6 +28,7 @@ use crate::workspace::{cargo, forget_hotcell_settings, root, target_directory};
 use crate::{Verdict, process, progress};
 
 use binaries::Binaries;
+use containers::realm::Group;
 use enclosure::Enclosure;
 use runner::Runner;
 use scratch::Scratch;
@@ -76,20 +78,32 @@ fn steps(filter: Option<&str>, tally: &mut Tally) -> Result<()> {
     let enclosure = Enclosure::available();
     let runner = Runner::new(&scratch, filter);
     let engines = containers::start_for(&binaries.tests, tally)?;
-    let (environment, ordinary_environment) = match &engines {
+    let servers = remote::start(&binaries, engines.as_ref(), tally)?;
+    let (mut environment, mut ordinary_environment) = match &engines {
         Some(engines) => (engines.environment(), engines.environment_without_engines()),
         None => Default::default(),
     };
+    let mut inside = environment.clone();
+    if let Some(servers) = &servers {
+        remote::sdks(servers, engines.as_ref(), filter, tally)?;
+        inside.extend(servers.environment_inside());
+        environment.extend(servers.environment());
+        ordinary_environment.extend(servers.environment());
+    }
     progress::heading(match &enclosure {
         Ok(_) => "Tests, as root",
         Err(_) => "Tests",
     });
     for binary in &binaries.tests {
         if let Some(engines) = &engines
-            && containers::are_used_by(binary)?
+            && let Some((group, environment)) = if remote::is_among_engines(binary)? {
+                Some((Group::Network, &inside))
+            } else {
+                containers::are_used_by(binary)?.then_some((Group::Tests, &environment))
+            }
         {
             let failures = tally.failures();
-            runner.run(binary, Enclosure::command_among(engines, binary), &environment, "", tally)?;
+            runner.run(binary, Enclosure::command_among(engines, group, binary), environment, "", tally)?;
             if tally.failures() != failures {
                 println!("{}", engines.log_tails());
             }
@@ -120,6 +134,10 @@ fn steps(filter: Option<&str>, tally: &mut Tally) -> Result<()> {
         }
         Err(reason) if is_root() => tally.skip("tests as an ordinary user", &reason, false),
         Err(reason) => tally.skip("tests as root", &reason, false),
+    }
+    if let Some(servers) = servers {
+        progress::heading("Remote servers");
+        remote::stop(servers, tally);
     }
     if let Some(engines) = engines {
         progress::heading("Containers");

@@ -7,6 +7,7 @@ use anyhow::{Context, Result, bail};
 
 use super::realm::Group;
 use super::{Engines, Supplies};
+use crate::test::remote::{Servers, build_standin};
 use crate::{Verdict, progress};
 
 pub(crate) fn run(arguments: &[String]) -> Verdict {
@@ -19,9 +20,16 @@ pub(crate) fn run(arguments: &[String]) -> Verdict {
     }
     with_engines(|engines| {
         let directory = env::current_dir().context("cannot find the current directory")?;
-        let mut inside = engines.realm().command(Group::Tests, &directory);
-        inside.args(command).envs(engines.environment());
-        let status = inside.status().context("cannot start `nsenter`")?;
+        let mut missing = |name: &str, error: &anyhow::Error| println!("  {name}: {error:#}");
+        let line = progress::begin("OpenSandbox and stand-ins");
+        let servers = Servers::start(&build_standin()?, Some(engines), &mut missing)?;
+        line.end("started");
+        // The network is the engines' own: there OpenSandbox listens, and so do the ports of its sandboxes.
+        let mut inside = engines.realm().command(Group::Network, &directory);
+        inside.args(command).envs(engines.environment()).envs(servers.environment_inside());
+        let status = inside.status().context("cannot start `nsenter`");
+        servers.stop()?;
+        let status = status?;
         if !status.success() {
             let signal = status.signal().map(|signal| format!(", by signal {signal}")).unwrap_or_default();
             println!("the command failed: {status}{signal}");

@@ -216,7 +216,7 @@ pub(super) fn are_used_by(binary: &TestBinary) -> Result<bool> {
 }
 
 /// Does `binary` read one of `variables`? Then it has the name in it.
-fn speaks_of(binary: &TestBinary, variables: &[&str]) -> Result<bool> {
+pub(super) fn speaks_of(binary: &TestBinary, variables: &[&str]) -> Result<bool> {
     // The tests of this program have the names in them, too, and start what they need themselves.
     if binary.package == env!("CARGO_PKG_NAME") {
         return Ok(false);

@@ -11,7 +11,7 @@
 //! pipe, so it ends with xtask, even one that is killed; the janitor then removes cgroups and files.
 //!
 //! Tests of engines run in the realm too, but for the network: an engine names processes by numbers, and paths, that
-//! mean something there only.
+//! mean something there only. Tests of what listens among the engines have the network as well.
 
 use std::fs::{self, File, Permissions};
 use std::io::Read;
@@ -54,13 +54,15 @@ const LIMIT: Duration = Duration::from_secs(60);
 pub(crate) enum Group {
     Daemons,
     Tests,
+    /// Tests that have the engines' network, too.
+    Network,
 }
 
 impl Group {
     pub(super) fn name(self) -> &'static str {
         match self {
             Self::Daemons => "daemons",
-            Self::Tests => "tests",
+            Self::Tests | Self::Network => "tests",
         }
     }
 }
@@ -161,7 +163,7 @@ impl Realm {
         let mut command = Command::new("setpriv");
         command.args(["--pdeathsig=KILL", "nsenter"]).arg(format!("--target={}", self.pid));
         command.args(["--mount", "--pid", "--ipc", "--cgroup"]);
-        if matches!(group, Group::Daemons) {
+        if matches!(group, Group::Daemons | Group::Network) {
             command.arg("--net");
         }
         // `nsenter` waits for its child, and being killed is not handed down by itself.

@@ -1,0 +1,66 @@
+//! A Python with the official SDKs and OpenSandbox's server, kept in the user's cache.
+
+use std::fs::{self, File};
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use anyhow::{Context, Result};
+
+use crate::debian::{self, run};
+use crate::test::setup;
+
+/// What is installed. The directory is named after it, so that a change makes a new one.
+const REQUIREMENTS: &str = include_str!("requirements.txt");
+
+/// Where it is.
+#[derive(Debug)]
+pub(super) struct Python {
+    directory: PathBuf,
+}
+
+impl Python {
+    /// Finds it, or makes it: half a minute.
+    pub(super) fn provide() -> Result<Self> {
+        let system = setup::program("python3").context("python3 is not installed")?;
+        let cache = debian::cache("sdk")?;
+        let directory = cache.join(name(&system)?);
+        let sign = directory.join("complete");
+        if !sign.is_file() {
+            // Only one process makes it; the kernel ends the lock with the process.
+            let lock = File::create(cache.join("lock"))?;
+            lock.lock().context("cannot lock the cache of SDKs")?;
+            if !sign.is_file() {
+                make(&system, &directory)?;
+                fs::write(&sign, "")?;
+            }
+        }
+        Ok(Self { directory })
+    }
+
+    /// A program of it.
+    pub(super) fn program(&self, name: &str) -> PathBuf {
+        self.directory.join("bin").join(name)
+    }
+}
+
+fn make(system: &Path, directory: &Path) -> Result<()> {
+    // It holds its own path, so it is made in place; what a killed run left is not complete.
+    if directory.exists() {
+        fs::remove_dir_all(directory)?;
+    }
+    run(Command::new(system).args(["-m", "venv"]).arg(directory))
+        .context("cannot make a virtual environment; python3-venv may not be installed")?;
+    let list = directory.join("requirements.txt");
+    fs::write(&list, REQUIREMENTS)?;
+    let mut command = Command::new(directory.join("bin/pip"));
+    command.args(["install", "--quiet", "--disable-pip-version-check", "--requirement"]).arg(&list);
+    run(&mut command).context("cannot install the SDKs")?;
+    Ok(())
+}
+
+/// The version of Python, and a number made of the requirements.
+fn name(system: &Path) -> Result<String> {
+    let script = "import hashlib, sys; v = sys.version_info; print(f'{v[0]}.{v[1]}-' + hashlib.sha256(sys.argv[1].encode()).hexdigest()[:16])";
+    let said = run(Command::new(system).args(["-c", script, REQUIREMENTS]))?;
+    Ok(said.trim().to_owned())
+}
