@@ -239,6 +239,33 @@ async fn keys_are_not_shown_and_do_not_go_elsewhere() {
     assert!(matches!(broken.why, Why::Impossible { .. }) && !broken.to_string().contains("hunter2"), "{broken}");
 }
 
+#[tokio::test]
+async fn a_server_that_repeats_a_key_is_not_quoted_with_it() {
+    let halved = format!("{}hunter2", "x".repeat(497));
+    for (status, head, body) in [
+        ("401 No", "", r#"{"message":"the key hunter2 is unknown"}"#),
+        ("401 No", "", &halved),
+        ("302 Found", "location: http://127.0.0.1/hunter2/x\r\n", ""),
+        ("200 OK", "", r#""hunter2""#),
+    ] {
+        let player = play(vec![answer(status, head, body)]).await;
+        let error = match player.server().get("look", &[]).send().await {
+            Ok(answer) => answer.json::<u32>().await.unwrap_err(),
+            Err(error) => error,
+        };
+        for shown in [error.to_string(), format!("{error:?}")] {
+            assert!(shown.contains('…') && !shown.contains("hun"), "{shown}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_server_has_as_much_time_as_is_said() {
+    let player = play(vec![Play::Hang]).await;
+    let error = player.server().within(Duration::from_millis(50)).get("look", &[]).send().await.unwrap_err();
+    assert_eq!(error.why, Why::TooSlow { waited: Duration::from_millis(50) });
+}
+
 /// Set by the test below for a copy of this program.
 const TO: &str = "HOTCELL_TEST_PROXIED_TO";
 

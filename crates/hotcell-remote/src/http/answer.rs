@@ -123,13 +123,16 @@ pub(super) async fn failure(
     if status.is_redirection() {
         let to = header("location").unwrap_or_else(|| "nowhere".to_owned());
         // What follows the path may be a signature.
-        let to = to.split(['?', '#']).next().unwrap_or_default().chars().take(MOST_REPEATED).collect();
+        let to = server.without_keys(to.split(['?', '#']).next().unwrap_or_default().to_owned());
+        let to = to.chars().take(MOST_REPEATED).collect();
         return Err(server.failed(operation, Why::Redirected { to }));
     }
     let retry_after = header("retry-after").and_then(|text| parse_retry_after(&text));
     let mut chunks = Chunks { server: server.clone(), operation, response };
     let body = tokio::time::timeout_at(by, chunks.collect(MOST_OF_ERROR)).await;
     let message = body.ok().and_then(Result::ok).map(|bytes| message(&bytes)).unwrap_or_default();
+    // Before it is cut, so that no part of a key is left.
+    let message = shortened(server.without_keys(message));
     Err(server.failed(operation, Why::Answered { status: status.as_u16(), message, retry_after }))
 }
 
@@ -141,10 +144,13 @@ fn parse_retry_after(text: &str) -> Option<Duration> {
 
 /// What an error's body says: the message of the usual shapes of JSON, else the text itself.
 fn message(bytes: &[u8]) -> String {
-    let text = match serde_json::from_slice::<serde_json::Value>(bytes) {
+    match serde_json::from_slice::<serde_json::Value>(bytes) {
         Ok(value) => from_json(&value).unwrap_or_else(|| value.to_string()),
         Err(_) => String::from_utf8_lossy(bytes).trim().to_owned(),
-    };
+    }
+}
+
+fn shortened(text: String) -> String {
     match text.char_indices().nth(MOST_REPEATED) {
         Some((end, _)) => format!("{}…", &text[..end]),
         None => text,

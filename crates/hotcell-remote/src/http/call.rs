@@ -14,9 +14,6 @@ use super::answer::{Answer, failure};
 use super::error::{CallError, Why};
 use super::server::Server;
 
-/// How long a call may take unless it says otherwise.
-const DEADLINE: Duration = Duration::from_secs(30);
-
 /// How often a call that may be repeated is made.
 const MOST_TRIES: u32 = 4;
 
@@ -62,8 +59,8 @@ pub struct Call {
 impl Call {
     pub(super) fn new(server: Server, operation: &'static str, method: Method, url: Url) -> Self {
         let repeatable = matches!(method, Method::GET | Method::HEAD | Method::DELETE | Method::PUT);
-        let (headers, body, impossible) = (HeaderMap::new(), Body::Nothing, None);
-        Self { server, operation, method, url, headers, body, deadline: DEADLINE, repeatable, impossible }
+        let (headers, body, impossible, deadline) = (HeaderMap::new(), Body::Nothing, None, server.deadline());
+        Self { server, operation, method, url, headers, body, deadline, repeatable, impossible }
     }
 
     /// Adds to the query.

@@ -81,6 +81,23 @@ pub enum Why {
     },
 }
 
+impl Why {
+    /// The same with other words, where there are any of the server's or the system's.
+    pub(super) fn mapped(mut self, words: impl Fn(String) -> String) -> Self {
+        match &mut self {
+            Self::Answered { message: text, .. }
+            | Self::Redirected { to: text }
+            | Self::Garbled { what: text }
+            | Self::Broken { reason: text }
+            | Self::Unreachable { reason: text }
+            | Self::Impossible { reason: text }
+            | Self::Unsupported { what: text } => *text = words(std::mem::take(text)),
+            Self::TooSlow { .. } | Self::TooLarge { .. } => {}
+        }
+        self
+    }
+}
+
 fn said(message: &str) -> String {
     if message.is_empty() { String::new() } else { format!(": {}", Printable(message)) }
 }

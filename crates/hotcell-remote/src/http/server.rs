@@ -15,12 +15,19 @@ use super::{Address, TlsError, tls};
 /// How long it may take to be connected, name lookup and encryption included.
 const CONNECTING: Duration = Duration::from_secs(10);
 
+/// How long a call may take unless somebody says otherwise.
+const DEADLINE: Duration = Duration::from_secs(30);
+
+/// The shortest key that is looked for in what a server says.
+const SHORTEST_KEY: usize = 4;
+
 /// A server. Cheap to clone; clones share connections.
 #[derive(Clone)]
 pub struct Server {
     product: &'static str,
     address: Address,
     headers: HeaderMap,
+    deadline: Duration,
     clients: Arc<Clients>,
 }
 
@@ -34,17 +41,29 @@ struct Clients {
 impl Server {
     /// The server of this product at this address. Fails only where https is asked for and cannot be verified.
     pub fn new(product: &'static str, address: Address) -> Result<Self, TlsError> {
-        let server = Self { product, address, headers: HeaderMap::new(), clients: Arc::default() };
+        let (headers, deadline, clients) = (HeaderMap::new(), DEADLINE, Arc::default());
+        let server = Self { product, address, headers, deadline, clients };
         server.client()?;
         Ok(server)
     }
 
     /// Another address of the same product, with the same connections. Nothing that this one is told is told there.
     pub fn elsewhere(&self, address: Address) -> Result<Self, TlsError> {
-        let server =
-            Self { product: self.product, address, headers: HeaderMap::new(), clients: Arc::clone(&self.clients) };
+        let (headers, clients) = (HeaderMap::new(), Arc::clone(&self.clients));
+        let server = Self { product: self.product, address, headers, deadline: DEADLINE, clients };
         server.client()?;
         Ok(server)
+    }
+
+    /// The same, with this much time for each call that does not say otherwise.
+    #[must_use]
+    pub fn within(mut self, deadline: Duration) -> Self {
+        self.deadline = deadline;
+        self
+    }
+
+    pub(super) fn deadline(&self) -> Duration {
+        self.deadline
     }
 
     /// Tells this with every call.
@@ -100,9 +119,16 @@ impl Server {
         Call::new(self.clone(), operation, method, self.address.join(path))
     }
 
-    /// A failure of a call to this server.
+    /// A failure of a call to this server. What the server says may repeat a key that it was told; the failure does not.
     pub fn failed(&self, operation: &'static str, why: Why) -> CallError {
-        CallError { operation, server: self.to_string(), why }
+        CallError { operation, server: self.to_string(), why: why.mapped(|text| self.without_keys(text)) }
+    }
+
+    /// A text without the keys that are told to this server.
+    pub(super) fn without_keys(&self, text: String) -> String {
+        let keys = self.headers.values().filter(|value| value.is_sensitive()).filter_map(|value| value.to_str().ok());
+        // Anything shorter is in every sentence, and no key.
+        keys.filter(|key| key.len() >= SHORTEST_KEY).fold(text, |text, key| text.replace(key, "…"))
     }
 
     pub(super) fn client(&self) -> Result<&reqwest::Client, TlsError> {
