@@ -69,6 +69,12 @@ impl Client {
         Ok(Self { api, root, key: api_key.cloned() })
     }
 
+    /// The same, with this much time for each call; making sandboxes and snapshots has its own.
+    #[must_use]
+    pub fn within(self, deadline: Duration) -> Self {
+        Self { api: self.api.within(deadline), root: self.root.within(deadline), key: self.key }
+    }
+
     /// Where the API is.
     pub fn address(&self) -> &Address {
         self.api.address()
@@ -159,6 +165,12 @@ impl Client {
     /// Removes a snapshot. One that is not there is as good as removed.
     pub async fn delete_snapshot(&self, id: &str) -> Result<(), CallError> {
         gone(self.api.delete("remove a snapshot", &["snapshots", id]).send().await)
+    }
+
+    /// The names of the pools of sandboxes that the server keeps ready. Servers that are not on Kubernetes answer 501.
+    pub async fn pools(&self) -> Result<Vec<String>, CallError> {
+        let answer: wire::Pools = self.api.get("list pools", &["pools"]).send().await?.json().await?;
+        Ok(answer.items.into_iter().map(|pool| pool.name).collect())
     }
 
     /// What the server holds a sandbox to on the network. Servers before 1.1.1 answer 404.

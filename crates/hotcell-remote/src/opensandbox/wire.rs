@@ -255,6 +255,16 @@ impl SnapshotAnswer {
 }
 
 #[derive(Deserialize)]
+pub(super) struct Pools {
+    pub(super) items: Vec<Pool>,
+}
+
+#[derive(Deserialize)]
+pub(super) struct Pool {
+    pub(super) name: String,
+}
+
+#[derive(Deserialize)]
 pub(super) struct Page<T> {
     pub(super) items: Vec<T>,
     pub(super) pagination: Pagination,
