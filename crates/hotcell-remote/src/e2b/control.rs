@@ -23,6 +23,31 @@ pub struct Snapshot {
     pub names: Vec<String>,
 }
 
+/// A template that sandboxes are made of.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Template {
+    /// Its name for other calls.
+    pub id: String,
+    /// What else it is called, with and without its team's name in front.
+    pub names: Vec<String>,
+}
+
+#[derive(Deserialize)]
+struct ListedTemplate {
+    #[serde(rename = "templateID")]
+    id: String,
+    aliases: Option<Vec<String>>,
+    names: Option<Vec<String>>,
+}
+
+impl ListedTemplate {
+    fn read(self) -> Template {
+        let names = self.names.unwrap_or_default().into_iter().chain(self.aliases.unwrap_or_default());
+        Template { id: self.id, names: names.collect() }
+    }
+}
+
 /// What a sandbox used at one time.
 #[derive(Debug, Clone, PartialEq, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
@@ -126,6 +151,18 @@ impl Client {
             Err(error) if error.is_not_found() => Ok(()),
             result => self.optional(result, "remove snapshots"),
         }
+    }
+
+    /// Templates that the key may use and that are its team's: the first hundred.
+    pub async fn templates(&self) -> Result<Vec<Template>, CallError> {
+        let operation = "list templates";
+        let page = |path: &[&str]| self.api.get(operation, path).query("limit", "100");
+        let listed: Result<Option<Vec<ListedTemplate>>, CallError> = match self.ask(page(&["v2", "templates"])).await {
+            Err(error) if is_without_route(&error) => self.ask(page(&["templates"])).await,
+            listed => listed,
+        };
+        let listed = self.optional(listed, operation)?.unwrap_or_default();
+        Ok(listed.into_iter().map(ListedTemplate::read).collect())
     }
 
     /// Replaces what a sandbox may reach.

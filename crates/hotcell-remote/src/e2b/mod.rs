@@ -40,7 +40,7 @@ mod version;
 mod wire;
 
 pub use client::Client;
-pub use control::{LogEntry, Metric, Snapshot};
+pub use control::{LogEntry, Metric, Snapshot, Template};
 pub use envd::{
     Change, ChangeKind, Command, Download, End, Entry, EntryKind, Envd, Event, Input, Process, Resources, Running,
     Selector, Signal, SignedUrl, TerminalSize, Watcher,
