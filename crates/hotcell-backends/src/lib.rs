@@ -4,8 +4,8 @@
 //! - `probe.rs`: what it can hold on this machine, now;
 //! - `lower.rs`: a plan in the backend's own terms;
 //!
-//! A live box (`sandbox.rs`) and a command in it (`process.rs`) are in a backend's folder where they are its own, and in
-//! `cell/` where our own init serves the box. [`registry`] lists all backends.
+//! A live box (`sandbox.rs`) and a command in it (`process.rs`) are in a backend's folder where they are its own, in `cell/` where
+//! our own init serves the box, and in `remote/` where a server does. [`registry`] lists all backends.
 
 #[cfg(target_os = "linux")]
 mod cell;
@@ -15,5 +15,9 @@ pub mod docker;
 pub mod native;
 #[cfg(target_os = "linux")]
 pub mod oci;
+#[cfg(all(target_os = "linux", any(feature = "docker", feature = "remote")))]
+mod owner;
 pub mod progress;
 pub mod registry;
+#[cfg(all(target_os = "linux", feature = "remote"))]
+pub mod remote;
