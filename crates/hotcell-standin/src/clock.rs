@@ -41,7 +41,8 @@ pub(crate) fn http_date(seconds: i64) -> String {
     let days = seconds.div_euclid(DAY);
     let (year, month, day) = date(days);
     let rest = seconds.rem_euclid(DAY);
-    let name = |names: &[&'static str], index: i64| names.get(usize::try_from(index).unwrap_or(0)).copied().unwrap_or("");
+    let name =
+        |names: &[&'static str], index: i64| names.get(usize::try_from(index).unwrap_or(0)).copied().unwrap_or("");
     format!(
         "{}, {day:02} {} {year:04} {:02}:{:02}:{:02} GMT",
         name(&DAYS, days.rem_euclid(7)),

@@ -12,7 +12,9 @@ use tokio::net::TcpListener;
 /// Listens at `address`, which must be this machine's own.
 pub(crate) async fn on_loopback(address: SocketAddr) -> Result<TcpListener> {
     if !address.ip().is_loopback() {
-        bail!("{address} is not a loopback address; this is a test tool without any protection and listens nowhere else");
+        bail!(
+            "{address} is not a loopback address; this is a test tool without any protection and listens nowhere else"
+        );
     }
     TcpListener::bind(address).await.with_context(|| format!("cannot listen on {address}"))
 }

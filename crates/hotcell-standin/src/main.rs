@@ -1,12 +1,13 @@
 //! Stand-ins for remote sandbox servers, for tests.
 //!
-//! `execd` speaks the API of OpenSandbox's execd, `e2b` that of E2B: control plane, envd and code interpreter. Both run
+//! `execd` speaks the API of OpenSandbox's execd and `egress` that of its sidecar, `e2b` that of E2B: control plane, envd and code interpreter. Both run
 //! real processes. `record` writes down what a client and a server say to each other. Bytes, status codes and field
 //! names are those of the real servers, as far as the official SDKs, the tests beside this crate and comparisons with
 //! the real programs go; `README.md` says which.
 
 mod clock;
 mod e2b;
+mod egress;
 mod envd;
 mod execd;
 mod go;
@@ -40,6 +41,8 @@ enum Role {
     /// E2B's control plane, and for each sandbox envd and a code interpreter. A sandbox has files and processes of its
     /// own (by bubblewrap, so that tests do not disturb each other) and no other protection.
     E2b(e2b::Options),
+    /// OpenSandbox's egress sidecar, for policies that deny everything. Works in a container only.
+    Egress,
     /// What serves one sandbox of `e2b`; started by that.
     #[command(hide = true)]
     Envd,
@@ -65,6 +68,7 @@ async fn main() -> ExitCode {
     let done = match Arguments::parse().role {
         Role::Execd(options) => execd::run(options).await,
         Role::E2b(options) => e2b::run(options).await,
+        Role::Egress => egress::run().await,
         Role::Envd => envd::run().await,
         Role::Record { listen, to, out, lifeline } => record::run(listen, to, out, lifeline).await,
     };

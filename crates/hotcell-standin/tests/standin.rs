@@ -126,6 +126,10 @@ fn a_first_version_has_no_second() {
     assert!(standin.ask("POST", "/v2/sandboxes/x/connect", key, "{}").starts_with("HTTP/1.1 404 "));
     assert!(standin.ask("GET", "/v2/sandboxes", key, "").starts_with("HTTP/1.1 200 "));
     assert!(standin.ask("GET", "/v2/sandboxes", "X-API-Key: wrong\r\n", "").starts_with("HTTP/1.1 401 "));
-    assert!(standin.ask("GET", "/health", "E2b-Sandbox-Id: none\r\nE2b-Sandbox-Port: 49983\r\n", "").starts_with("HTTP/1.1 502 "));
+    assert!(
+        standin
+            .ask("GET", "/health", "E2b-Sandbox-Id: none\r\nE2b-Sandbox-Port: 49983\r\n", "")
+            .starts_with("HTTP/1.1 502 ")
+    );
     standin.end();
 }

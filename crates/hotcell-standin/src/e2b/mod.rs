@@ -40,11 +40,7 @@ pub(crate) struct Options {
 
 pub(crate) async fn run(options: Options) -> Result<()> {
     let listener = listen::on_loopback(options.listen).await?;
-    let cloud = Arc::new(Cloud::new(
-        options.api_key,
-        options.v1_only,
-        options.keepalive_ms.map(Duration::from_millis),
-    ));
+    let cloud = Arc::new(Cloud::new(options.api_key, options.v1_only, options.keepalive_ms.map(Duration::from_millis)));
     let served = listen::serve(listener, api::router(&cloud), options.lifeline).await;
     cloud.end().await;
     served

@@ -60,7 +60,8 @@ impl Sandbox {
         let mut command = enclosed(&root, &program);
         command.arg(Path::new("/.hotcell-standin")).arg("envd");
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).kill_on_drop(true);
-        let mut envd = command.spawn().context("cannot start `bwrap`, which keeps sandboxes apart; install bubblewrap")?;
+        let mut envd =
+            command.spawn().context("cannot start `bwrap`, which keeps sandboxes apart; install bubblewrap")?;
         let (Some(mut lifeline), Some(output)) = (envd.stdin.take(), envd.stdout.take()) else {
             bail!("a pipe that was asked for is not there");
         };

@@ -67,9 +67,8 @@ pub(super) fn check_user(headers: &HeaderMap) -> Result<(), Fault> {
 }
 
 pub(super) fn parse(bytes: &[u8]) -> Result<Value, Fault> {
-    serde_json::from_slice(bytes).map_err(|error| {
-        Fault::new("invalid_argument", format!("unmarshal message: proto: syntax error: {error}"))
-    })
+    serde_json::from_slice(bytes)
+        .map_err(|error| Fault::new("invalid_argument", format!("unmarshal message: proto: syntax error: {error}")))
 }
 
 /// The envelopes of a request, one after the other.

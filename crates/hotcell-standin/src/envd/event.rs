@@ -60,9 +60,6 @@ mod tests {
             end(3 << 8),
             r#"{"event":{"end":{"error":"exit status 3","exitCode":3,"exited":true,"status":"exit status 3"}}}"#
         );
-        assert_eq!(
-            end(9),
-            r#"{"event":{"end":{"error":"signal: killed","exitCode":-1,"status":"signal: killed"}}}"#
-        );
+        assert_eq!(end(9), r#"{"event":{"end":{"error":"signal: killed","exitCode":-1,"status":"signal: killed"}}}"#);
     }
 }

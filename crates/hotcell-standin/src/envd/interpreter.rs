@@ -221,10 +221,7 @@ impl Context {
                 let (mut process, left) = with_variables.process(&execute.code)?;
                 let mut child = process.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn()?;
                 let outputs = async {
-                    tokio::join!(
-                        forward(child.stdout.take(), "stdout", to),
-                        forward(child.stderr.take(), "stderr", to)
-                    )
+                    tokio::join!(forward(child.stdout.take(), "stdout", to), forward(child.stderr.take(), "stderr", to))
                 };
                 tokio::select! {
                     _ = outputs => {}

@@ -97,7 +97,9 @@ fn router(envd: Arc<Envd>) -> Router {
         .route("/contexts", get(interpreter::list).post(interpreter::create))
         .route("/contexts/{id}", any(interpreter::remove))
         .route("/contexts/{id}/restart", post(interpreter::restart))
-        .fallback(|| async { reply::with_type(StatusCode::NOT_FOUND, "text/plain; charset=utf-8", "404 page not found\n") })
+        .fallback(|| async {
+            reply::with_type(StatusCode::NOT_FOUND, "text/plain; charset=utf-8", "404 page not found\n")
+        })
         .layer(DefaultBodyLimit::disable())
         .layer(middleware::from_fn_with_state(Arc::clone(&envd), check_token))
         .with_state(envd)

@@ -153,9 +153,9 @@ impl Process {
         self.cut.notify_one();
         let alive = locked(&self.alive);
         let pid = i32::try_from(self.pid).ok().and_then(Pid::from_raw).filter(|_| *alive);
-        let sent = pid.ok_or("os: process already finished".to_owned()).and_then(|pid| {
-            kill_process(pid, signal).map_err(|error| go::of_error(&error.into()))
-        });
+        let sent = pid
+            .ok_or("os: process already finished".to_owned())
+            .and_then(|pid| kill_process(pid, signal).map_err(|error| go::of_error(&error.into())));
         sent.map_err(|reason| Fault::new("internal", format!("error sending signal: {reason}")))
     }
 
@@ -176,7 +176,9 @@ impl Process {
     pub(super) async fn write_terminal(&self, bytes: &[u8]) -> Result<(), Fault> {
         let refused = |reason: &str| Fault::new("internal", format!("error writing to tty: {reason}"));
         match &mut *self.input.lock().await {
-            Input::Terminal(terminal) => terminal.write_all(bytes).await.map_err(|error| refused(&go::of_error(&error))),
+            Input::Terminal(terminal) => {
+                terminal.write_all(bytes).await.map_err(|error| refused(&go::of_error(&error)))
+            }
             _ => Err(refused("tty not assigned to process — input should be written to the stdin, not the tty")),
         }
     }

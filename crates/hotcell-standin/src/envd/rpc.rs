@@ -108,7 +108,8 @@ fn what(envd: &Envd, message: &Value, limit: Option<Duration>) -> Result<Start, 
 
 /// Columns and rows.
 fn size(terminal: &Value) -> (u16, u16) {
-    let number = |name: &str| terminal["size"][name].as_u64().and_then(|number| u16::try_from(number).ok()).unwrap_or(0);
+    let number =
+        |name: &str| terminal["size"][name].as_u64().and_then(|number| u16::try_from(number).ok()).unwrap_or(0);
     (number("cols"), number("rows"))
 }
 

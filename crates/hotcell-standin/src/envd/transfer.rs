@@ -103,7 +103,8 @@ pub(super) async fn download(State(envd): Shared, query: Query, headers: HeaderM
 
 fn send(path: &Path, bytes: Vec<u8>, modified: &str, headers: &HeaderMap) -> Response {
     let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
-    let kind = if std::str::from_utf8(&bytes).is_ok() { "text/plain; charset=utf-8" } else { "application/octet-stream" };
+    let kind =
+        if std::str::from_utf8(&bytes).is_ok() { "text/plain; charset=utf-8" } else { "application/octet-stream" };
     let disposition = format!("inline; filename={name}");
     let mut more = vec![("vary", "Accept-Encoding"), ("content-disposition", disposition.as_str())];
     let range = headers.get(RANGE).and_then(|range| range.to_str().ok()).and_then(|range| part(range, bytes.len()));
@@ -138,15 +139,15 @@ pub(super) async fn upload(State(envd): Shared, query: Query, request: Request) 
     let done = async {
         authorised(&envd, request.headers(), &query, "write")?;
         known_user(&query)?;
-        let kind = request.headers().get(CONTENT_TYPE).and_then(|kind| kind.to_str().ok()).unwrap_or_default().to_owned();
+        let kind =
+            request.headers().get(CONTENT_TYPE).and_then(|kind| kind.to_str().ok()).unwrap_or_default().to_owned();
         let packed = request.headers().get(CONTENT_ENCODING).is_some_and(|coding| coding == "gzip");
         let written = if kind.starts_with("application/octet-stream") {
             let path = query.get("path").ok_or_else(|| {
                 refused(StatusCode::BAD_REQUEST, "path query parameter is required for raw body upload")
             })?;
-            let path = resolve(&envd, path).map_err(|reason| {
-                refused(StatusCode::BAD_REQUEST, format!("error resolving path: {reason}"))
-            })?;
+            let path = resolve(&envd, path)
+                .map_err(|reason| refused(StatusCode::BAD_REQUEST, format!("error resolving path: {reason}")))?;
             write(&path, request.into_body(), packed).await?;
             vec![shown(&path)]
         } else if kind.starts_with("multipart/") {
@@ -210,7 +211,8 @@ async fn write(path: &Path, body: Body, packed: bool) -> Result<(), Refusal> {
     let mut pieces = body.into_data_stream();
     let mut whole = Vec::new();
     while let Some(piece) = pieces.next().await {
-        let piece = piece.map_err(|_| refused(StatusCode::INTERNAL_SERVER_ERROR, "error writing file: unexpected EOF"))?;
+        let piece =
+            piece.map_err(|_| refused(StatusCode::INTERNAL_SERVER_ERROR, "error writing file: unexpected EOF"))?;
         if packed {
             whole.extend_from_slice(&piece);
         } else {
@@ -219,9 +221,9 @@ async fn write(path: &Path, body: Body, packed: bool) -> Result<(), Refusal> {
     }
     if packed {
         let mut plain = Vec::new();
-        GzDecoder::new(whole.as_slice()).read_to_end(&mut plain).map_err(|_| {
-            refused(StatusCode::BAD_REQUEST, "error decompressing request body: gzip: invalid header")
-        })?;
+        GzDecoder::new(whole.as_slice())
+            .read_to_end(&mut plain)
+            .map_err(|_| refused(StatusCode::BAD_REQUEST, "error decompressing request body: gzip: invalid header"))?;
         file.write_all(&plain).await.map_err(failed)?;
     }
     file.flush().await.map_err(failed)

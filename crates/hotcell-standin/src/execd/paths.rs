@@ -62,10 +62,9 @@ pub(super) fn check_directory(path: &str) -> Result<(), String> {
     match expanded.metadata() {
         Ok(metadata) if metadata.is_dir() => Ok(()),
         Ok(_) => Err(format!("working directory path is not a directory: {path}")),
-        Err(error) if error.kind() == std::io::ErrorKind::NotFound => Err(format!(
-            "working directory does not exist: {path}: {}",
-            go::with_path("stat", &expanded, &error)
-        )),
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
+            Err(format!("working directory does not exist: {path}: {}", go::with_path("stat", &expanded, &error)))
+        }
         Err(error) => {
             Err(format!("cannot access working directory {path:?}: {}", go::with_path("stat", &expanded, &error)))
         }

@@ -105,7 +105,8 @@ impl Client {
         while !self.terminal.take() {
             if Instant::now() > deadline {
                 let error = format!("takeover timed out for pty session {}", self.terminal.id);
-                self.say(ToClient { kind: "error", error: &error, code: "ALREADY_CONNECTED", ..Default::default() }).await;
+                self.say(ToClient { kind: "error", error: &error, code: "ALREADY_CONNECTED", ..Default::default() })
+                    .await;
                 return false;
             }
             self.terminal.evict.notify_waiters();
@@ -215,7 +216,8 @@ impl Client {
             "stdin" => return self.write(message.data.as_bytes()).await,
             "signal" => self.terminal.signal(&message.signal),
             "resize" => {
-                if let (Ok(columns @ 1..), Ok(rows @ 1..)) = (u16::try_from(message.cols), u16::try_from(message.rows)) {
+                if let (Ok(columns @ 1..), Ok(rows @ 1..)) = (u16::try_from(message.cols), u16::try_from(message.rows))
+                {
                     self.terminal.resize(columns, rows).await;
                 }
             }

@@ -91,7 +91,8 @@ impl Message {
                 let Some(end) = line_end(buffer) else { return Ok(None) };
                 let line = String::from_utf8_lossy(buffer.get(..end).unwrap_or_default()).into_owned();
                 let size = line.trim().split(';').next().unwrap_or_default().trim();
-                let size = usize::from_str_radix(size, 16).with_context(|| format!("`{line}` is no size of a chunk"))?;
+                let size =
+                    usize::from_str_radix(size, 16).with_context(|| format!("`{line}` is no size of a chunk"))?;
                 if size == 0 {
                     self.rest = Rest::Trailer;
                     return Ok(Some(end));
@@ -160,7 +161,11 @@ mod tests {
         let mut message = Message::new(false);
         let mut buffer = text.as_bytes().to_vec();
         let taken = message.take(&mut buffer).unwrap();
-        (taken.into_iter().map(|piece| String::from_utf8(piece).unwrap()).collect(), message.is_complete(), buffer.len())
+        (
+            taken.into_iter().map(|piece| String::from_utf8(piece).unwrap()).collect(),
+            message.is_complete(),
+            buffer.len(),
+        )
     }
 
     #[test]

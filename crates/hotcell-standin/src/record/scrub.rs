@@ -14,7 +14,8 @@ const HEADERS: &[&str] = &[
 ];
 
 /// Names in JSON whose values are keys.
-const NAMES: &[&str] = &["envdAccessToken", "trafficAccessToken", "accessToken", "OPENSANDBOX-EGRESS-AUTH", "OpenSandbox-Secure-Access"];
+const NAMES: &[&str] =
+    &["envdAccessToken", "trafficAccessToken", "accessToken", "OPENSANDBOX-EGRESS-AUTH", "OpenSandbox-Secure-Access"];
 
 /// The same bytes, as many of them, with an `x` for each character of a key.
 pub(super) fn piece(bytes: &[u8]) -> Vec<u8> {

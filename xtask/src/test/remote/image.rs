@@ -1,6 +1,6 @@
-//! The image that OpenSandbox's server takes its execd from: the test image, with the stand-in for execd.
+//! The images that OpenSandbox's server takes its execd and its egress sidecar from: the test image, with the stand-in.
 //!
-//! The real one cannot be had without a registry. The server copies two files out of it, `/execd` and `/bootstrap.sh`, to
+//! The real ones cannot be had without a registry. The server copies two files out of the first, `/execd` and `/bootstrap.sh`, to
 //! `/opt/opensandbox` in every sandbox, and starts the second with what the sandbox is for.
 
 use std::fs::{self, File, Permissions};
@@ -17,15 +17,16 @@ use crate::process;
 use crate::test::containers::api::{Body, Connection};
 use crate::test::containers::image::NAME as BASE;
 
-/// What it is called in the engine.
+/// What they are called in the engine.
 pub(super) const NAME: &str = "hotcell-execd:latest";
+pub(super) const EGRESS: &str = "hotcell-egress:latest";
 
 const BOOTSTRAP: &str = "#!/bin/sh\n/opt/opensandbox/execd execd --in-container &\nexec \"$@\"\n";
 
 /// Longer than an engine takes for anything here.
 const LIMIT: Duration = Duration::from_secs(120);
 
-/// Makes the image in the engine that listens at `socket`, with `directory` for files.
+/// Makes the images in the engine that listens at `socket`, with `directory` for files.
 pub(super) fn make(socket: &Path, standin: &Path, directory: &Path) -> Result<()> {
     let staging = directory.join("execd");
     fs::create_dir(&staging).with_context(|| format!("cannot make {}", staging.display()))?;
@@ -51,17 +52,22 @@ pub(super) fn make(socket: &Path, standin: &Path, directory: &Path) -> Result<()
         .ask("PUT", &put, Body::Tar(File::open(&archive)?))
         .and_then(|answer| answer.success("put execd into a container"))
         .and_then(|_| {
-            let (repository, tag) = NAME.split_once(':').context("the image has no tag")?;
-            let commit = format!("/commit?container={id}&repo={repository}&tag={tag}");
-            engine.ask("POST", &commit, Body::Json(&json!({})))?.success("make an image of it")
+            for (name, command) in [(NAME, json!(["true"])), (EGRESS, json!(["/execd", "egress"]))] {
+                let (repository, tag) = name.split_once(':').context("the image has no tag")?;
+                let commit = format!("/commit?container={id}&repo={repository}&tag={tag}");
+                engine.ask("POST", &commit, Body::Json(&json!({ "Cmd": command })))?.success("make an image of it")?;
+            }
+            Ok(())
         });
     engine.ask("DELETE", &format!("/containers/{id}?force=true"), Body::None)?.success("remove the container")?;
-    committed.map(drop)
+    committed
 }
 
-/// Removes it.
+/// Removes them.
 pub(super) fn remove(socket: &Path) -> Result<()> {
     let mut engine = Connection::open(socket, LIMIT)?;
-    engine.ask("DELETE", &format!("/images/{NAME}?force=true"), Body::None)?.success("remove execd's image")?;
+    for name in [EGRESS, NAME] {
+        engine.ask("DELETE", &format!("/images/{name}?force=true"), Body::None)?.success("remove an image")?;
+    }
     Ok(())
 }

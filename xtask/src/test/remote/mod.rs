@@ -69,7 +69,8 @@ impl Servers {
         let mut command = Command::new(standin);
         forget_hotcell_settings(&mut command);
         let e2b = Server::start_standin(e2b_at(&mut command, "127.0.0.1:0"))?;
-        let python = Python::provide().inspect_err(|error| missing("the official SDKs of OpenSandbox and E2B", error)).ok();
+        let python =
+            Python::provide().inspect_err(|error| missing("the official SDKs of OpenSandbox and E2B", error)).ok();
         let mut servers = Self { standin: standin.to_owned(), e2b, inside: None, opensandbox: None, python };
         let Some(engines) = engines else { return Ok(servers) };
         let mut command = engines.realm().command(Group::Daemons, Path::new("/"));
@@ -122,7 +123,8 @@ fn standin(binaries: &Binaries) -> Option<&Path> {
 
 /// Builds the stand-in alone.
 pub(crate) fn build_standin() -> Result<PathBuf> {
-    let finished = process::run(cargo()?.args(["build", "--quiet", "--package", "hotcell-standin"]), crate::lint::BUILD_LIMIT)?;
+    let finished =
+        process::run(cargo()?.args(["build", "--quiet", "--package", "hotcell-standin"]), crate::lint::BUILD_LIMIT)?;
     if !finished.success() {
         anyhow::bail!("cannot build the stand-in: {}", finished.output.trim());
     }
@@ -162,7 +164,12 @@ pub(super) fn start(binaries: &Binaries, engines: Option<&Engines>, tally: &mut 
 }
 
 /// Runs the official SDKs against the servers.
-pub(super) fn sdks(servers: &Servers, engines: Option<&Engines>, filter: Option<&str>, tally: &mut Tally) -> Result<()> {
+pub(super) fn sdks(
+    servers: &Servers,
+    engines: Option<&Engines>,
+    filter: Option<&str>,
+    tally: &mut Tally,
+) -> Result<()> {
     let Some(python) = &servers.python else { return Ok(()) };
     let scripts = root()?.join("crates/hotcell-standin/tests/sdk");
     let e2b = &servers.e2b.1;

@@ -92,8 +92,10 @@ fn configured(directory: &Path) -> String {
          [runtime]\ntype = \"docker\"\nexecd_image = \"{}\"\n\
          [store]\ntype = \"sqlite\"\npath = \"{}\"\n\
          [docker]\nnetwork_mode = \"bridge\"\npublish_host = \"127.0.0.1\"\n\
-         [ingress]\nmode = \"direct\"\n",
+         [ingress]\nmode = \"direct\"\n\
+         [egress]\nimage = \"{}\"\nmode = \"dns+nft\"\n",
         image::NAME,
-        store.display()
+        store.display(),
+        image::EGRESS
     )
 }
