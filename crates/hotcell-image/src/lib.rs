@@ -26,7 +26,7 @@ mod registry;
 #[path = "registry_disabled.rs"]
 mod registry;
 mod store;
-mod tarball;
+pub mod tarball;
 pub mod unpack;
 
 pub use config::ImageConfig;

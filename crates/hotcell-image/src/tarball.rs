@@ -13,10 +13,15 @@ const DESCRIPTION_BYTES: u64 = 1 << 20;
 
 /// What an entry is.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum Kind {
+#[non_exhaustive]
+pub enum Kind {
+    /// A regular file.
     File,
+    /// A directory.
     Directory,
+    /// A symbolic link, with its target.
     Symlink(Vec<u8>),
+    /// Another name of an entry, with that entry's path.
     HardLink(Vec<u8>),
     /// A device, a pipe: nothing that belongs in an image.
     Special,
@@ -28,21 +33,28 @@ pub(crate) enum Kind {
 
 /// An entry, without its content.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Head {
-    pub(crate) path: Vec<u8>,
-    pub(crate) kind: Kind,
-    pub(crate) mode: u32,
-    pub(crate) owner: u64,
-    pub(crate) group: u64,
-    pub(crate) size: u64,
+pub struct Head {
+    /// As the archive has it: any bytes.
+    pub path: Vec<u8>,
+    /// What it is.
+    pub kind: Kind,
+    /// Its mode, with whatever bits the archive says.
+    pub mode: u32,
+    /// The number of its user.
+    pub owner: u64,
+    /// The number of its group.
+    pub group: u64,
+    /// Bytes of content.
+    pub size: u64,
     /// Seconds since 1970.
-    pub(crate) modified: u64,
+    pub modified: u64,
     /// Where its content begins in the archive.
-    pub(crate) position: u64,
+    pub position: u64,
 }
 
-/// Calls `visit` with each entry and its content, until the end or an error.
-pub(crate) fn visit<R: Read, E: From<io::Error>>(
+/// Calls `visit` with each entry and its content, until the end or an error. Nothing is said about how many entries there are and how
+/// large: that is for `visit` to bound.
+pub fn visit<R: Read, E: From<io::Error>>(
     reader: R,
     mut visit: impl FnMut(Head, &mut Entry<'_, R>) -> Result<(), E>,
 ) -> Result<(), E> {
