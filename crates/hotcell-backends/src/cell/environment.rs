@@ -13,7 +13,7 @@ const PATH: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin
 
 /// What a command gets: what every box has, what its root file system brings along (`own`), what the policy passes and
 /// sets, what the caller adds.
-pub(super) fn environment(
+pub(crate) fn environment(
     policy: &Policy,
     own: &BTreeMap<String, String>,
     config: &SpawnConfig,

@@ -269,7 +269,7 @@ fn replace_content(mut file: File, bytes: &[u8]) -> io::Result<()> {
 }
 
 /// The names in a directory, in no order.
-pub(super) fn names(directory: impl AsFd) -> io::Result<impl Iterator<Item = io::Result<OsString>>> {
+pub(crate) fn names(directory: impl AsFd) -> io::Result<impl Iterator<Item = io::Result<OsString>>> {
     Ok(Dir::read_from(directory)?.filter_map(|entry| match entry {
         Ok(entry) => {
             let name = entry.file_name().to_bytes();

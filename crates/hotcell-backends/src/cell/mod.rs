@@ -2,14 +2,14 @@
 //!
 //! A backend makes a [`Cell`] and says what is in it with [`Parts`]; everything from there on is the same for all.
 
-mod environment;
+pub(crate) mod environment;
 mod files;
-mod output;
+pub(crate) mod output;
 mod process;
 mod sandbox;
 mod tool_files;
 mod watch;
-mod workspace;
+pub(crate) mod workspace;
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -20,7 +20,7 @@ use hotcell_core::plan::Plan;
 use hotcell_linux::Cell;
 
 pub(crate) use sandbox::CellSandbox;
-pub(crate) use workspace::OverlayTree;
+pub(crate) use workspace::{OverlayTree, Upper};
 
 /// The user's directory in a box: its private, writable workspace.
 pub(crate) const HOME: &str = "/home/hotcell";

@@ -18,7 +18,7 @@ const TERMINAL_BUFFER: usize = 640 * 1024;
 
 /// Counts what a command writes, and says when that is more than it may.
 #[derive(Debug)]
-pub(super) struct Meter {
+pub(crate) struct Meter {
     limit: Option<u64>,
     written: AtomicU64,
     is_over: AtomicBool,
@@ -26,12 +26,13 @@ pub(super) struct Meter {
 }
 
 impl Meter {
-    pub(super) fn new(limit: Option<u64>) -> Self {
+    /// Counts up to this many bytes.
+    pub(crate) fn new(limit: Option<u64>) -> Self {
         Self { limit, written: AtomicU64::new(0), is_over: AtomicBool::new(false), over: Notify::new() }
     }
 
     /// Counts `length` more bytes and says how many of them are within the limit.
-    fn count(&self, length: usize) -> usize {
+    pub(crate) fn count(&self, length: usize) -> usize {
         let before = self.written.fetch_add(length as u64, Ordering::Relaxed);
         let Some(limit) = self.limit else { return length };
         let room = usize::try_from(limit.saturating_sub(before)).unwrap_or(usize::MAX);
@@ -43,12 +44,12 @@ impl Meter {
     }
 
     /// Whether more has been read than the command may write.
-    pub(super) fn is_over(&self) -> bool {
+    pub(crate) fn is_over(&self) -> bool {
         self.is_over.load(Ordering::Relaxed)
     }
 
     /// Returns when the limit has been exceeded.
-    pub(super) async fn exceeded(&self) {
+    pub(crate) async fn exceeded(&self) {
         while !self.is_over() {
             self.over.notified().await;
         }

@@ -21,7 +21,7 @@ use rustix::io::Errno;
 
 use super::probe::Machine;
 use super::{limits, protect, view};
-use crate::cell::OverlayTree;
+use crate::cell::{OverlayTree, Upper};
 
 /// A tmpfs without a limit would have the half of the machine's memory; this is what "unlimited" means for it.
 pub(super) const UNLIMITED_DISK: u64 = 1 << 50;
@@ -384,7 +384,7 @@ impl LoweredOverlay {
     /// The overlay with its directory of changes. With `privileged`, what is committed is given to the owner of the tree.
     pub(crate) fn tree(self, upper: OwnedFd, privileged: bool) -> std::io::Result<OverlayTree> {
         let caller = privileged.then_some((self.owner.uid, self.owner.gid));
-        Ok(OverlayTree { place: self.place, lower: self.lower, upper, caller })
+        Ok(OverlayTree { place: self.place, lower: self.lower, upper: Upper::Layer(upper), caller })
     }
 }
 

@@ -13,7 +13,7 @@ use super::beneath::{self, Seen};
 use super::check::Baseline;
 use super::diff::Difference;
 use super::draft::Draft;
-use super::{OverlayTree, content, failed};
+use super::{OverlayTree, Upper, content, failed};
 
 /// Lets the owner work in a directory while it is being filled.
 const FILLING: u32 = 0o700;
@@ -202,9 +202,14 @@ fn remove(parent: &OwnedFd, name: &OsStr, before: Option<&Seen>) -> io::Result<(
 }
 
 fn copy_file<'a>(tree: &OverlayTree, parent: &'a OwnedFd, relative: &Path, mode: u32) -> io::Result<Draft<'a>> {
-    let (source, seen) = beneath::open_file(&tree.upper, relative)?;
     let draft = Draft::file(parent.as_fd())?;
-    content::copy(&source, draft.as_file()?, seen.size)?;
+    match &tree.upper {
+        Upper::Layer(upper) => {
+            let (source, seen) = beneath::open_file(upper, relative)?;
+            content::copy(&source, draft.as_file()?, seen.size)?;
+        }
+        Upper::Copy(copy) => copy.write_content(relative, draft.as_file()?)?,
+    }
     if let Some((uid, gid)) = tree.caller {
         draft.set_owner(uid, gid)?;
     }
@@ -216,7 +221,10 @@ fn copy_link<'a>(tree: &OverlayTree, parent: &'a OwnedFd, relative: &Path) -> io
     let (Some(above), Some(name)) = (relative.parent(), relative.file_name()) else {
         return Err(io::ErrorKind::InvalidInput.into());
     };
-    let target = beneath::link_target(beneath::open_place(&tree.upper, above)?, name)?;
+    let target = match &tree.upper {
+        Upper::Layer(upper) => beneath::link_target(beneath::open_place(upper, above)?, name)?,
+        Upper::Copy(copy) => copy.link_target(relative)?,
+    };
     let draft = Draft::link(parent.as_fd(), &target)?;
     if let Some((uid, gid)) = tree.caller {
         draft.set_owner(uid, gid)?;

@@ -15,7 +15,7 @@ use rustix::fs::{AtFlags, FileType, Mode, OFlags, ResolveFlags, Statx, StatxFlag
 use rustix::io::Errno;
 
 use super::super::files::kind_of;
-pub(super) use super::super::files::names;
+pub(crate) use super::super::files::names;
 
 const RESOLVE: ResolveFlags = ResolveFlags::BENEATH
     .union(ResolveFlags::NO_SYMLINKS)
@@ -24,28 +24,28 @@ const RESOLVE: ResolveFlags = ResolveFlags::BENEATH
 
 /// What was at a path at one moment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Seen {
-    pub(super) kind: FileKind,
+pub(crate) struct Seen {
+    pub(crate) kind: FileKind,
     /// Without set-user-id, set-group-id and sticky: those never cross between the box and the host.
-    pub(super) mode: u32,
+    pub(crate) mode: u32,
     /// Those three bits.
-    pub(super) special_bits: u32,
-    pub(super) size: u64,
-    pub(super) owner: u32,
+    pub(crate) special_bits: u32,
+    pub(crate) size: u64,
+    pub(crate) owner: u32,
     /// How many names it has.
-    pub(super) links: u32,
+    pub(crate) links: u32,
     /// The exact file type and the device number: what tells one special file from another.
-    pub(super) special: (u32, u32, u32),
-    pub(super) identity: Identity,
+    pub(crate) special: (u32, u32, u32),
+    pub(crate) identity: Identity,
 }
 
 /// Which file it is, and in which state: it changes whenever the file does.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Identity {
-    pub(super) device: (u32, u32),
-    pub(super) inode: u64,
+pub(crate) struct Identity {
+    pub(crate) device: (u32, u32),
+    pub(crate) inode: u64,
     /// The time of the last change, of content or attributes, which programs cannot set.
-    pub(super) changed: (i64, u32),
+    pub(crate) changed: (i64, u32),
 }
 
 impl Seen {
@@ -68,13 +68,13 @@ impl Seen {
     }
 
     /// A character device with the number zero: how an overlay marks that something is deleted.
-    pub(super) fn is_whiteout(&self) -> bool {
+    pub(crate) fn is_whiteout(&self) -> bool {
         FileType::from_raw_mode(self.special.0) == FileType::CharacterDevice
             && (self.special.1, self.special.2) == (0, 0)
     }
 
     /// Whether it is the same file, whatever happened to it.
-    pub(super) fn is_same_file(&self, other: &Self) -> bool {
+    pub(crate) fn is_same_file(&self, other: &Self) -> bool {
         self.kind == other.kind
             && self.identity.device == other.identity.device
             && self.identity.inode == other.identity.inode
@@ -92,24 +92,24 @@ fn open(root: impl AsFd, relative: &Path, flags: OFlags) -> io::Result<OwnedFd> 
 }
 
 /// Opens a directory for listing it.
-pub(super) fn open_directory(root: impl AsFd, relative: &Path) -> io::Result<OwnedFd> {
+pub(crate) fn open_directory(root: impl AsFd, relative: &Path) -> io::Result<OwnedFd> {
     open(root, relative, OFlags::RDONLY | OFlags::DIRECTORY)
 }
 
 /// Opens a directory for reaching what is in it.
-pub(super) fn open_place(root: impl AsFd, relative: &Path) -> io::Result<OwnedFd> {
+pub(crate) fn open_place(root: impl AsFd, relative: &Path) -> io::Result<OwnedFd> {
     open(root, relative, OFlags::PATH | OFlags::DIRECTORY)
 }
 
 /// Opens a file for nothing but naming it in further calls.
-pub(super) fn pin(root: impl AsFd, relative: &Path) -> io::Result<(OwnedFd, Seen)> {
+pub(crate) fn pin(root: impl AsFd, relative: &Path) -> io::Result<(OwnedFd, Seen)> {
     let pinned = open(root, relative, OFlags::PATH)?;
     let seen = look_at(&pinned)?;
     Ok((pinned, seen))
 }
 
 /// Opens a regular file for reading; anything else is an error, and a pipe does not make this wait.
-pub(super) fn open_file(root: impl AsFd, relative: &Path) -> io::Result<(File, Seen)> {
+pub(crate) fn open_file(root: impl AsFd, relative: &Path) -> io::Result<(File, Seen)> {
     let file = open(root, relative, OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOCTTY)?;
     let seen = look_at(&file)?;
     if seen.kind != FileKind::File {
@@ -119,13 +119,13 @@ pub(super) fn open_file(root: impl AsFd, relative: &Path) -> io::Result<(File, S
 }
 
 /// What an open descriptor is.
-pub(super) fn look_at(descriptor: impl AsFd) -> io::Result<Seen> {
+pub(crate) fn look_at(descriptor: impl AsFd) -> io::Result<Seen> {
     let status = rustix::fs::statx(descriptor, c"", AtFlags::EMPTY_PATH, StatxFlags::BASIC_STATS)?;
     Ok(Seen::new(&status))
 }
 
 /// What is at a name in a directory, if anything; a link is not followed.
-pub(super) fn look(directory: impl AsFd, name: &OsStr) -> io::Result<Option<Seen>> {
+pub(crate) fn look(directory: impl AsFd, name: &OsStr) -> io::Result<Option<Seen>> {
     let flags = AtFlags::SYMLINK_NOFOLLOW | AtFlags::NO_AUTOMOUNT;
     match rustix::fs::statx(directory, name.as_bytes(), flags, StatxFlags::BASIC_STATS) {
         Ok(status) => Ok(Some(Seen::new(&status))),
@@ -135,6 +135,6 @@ pub(super) fn look(directory: impl AsFd, name: &OsStr) -> io::Result<Option<Seen
 }
 
 /// The target of a link.
-pub(super) fn link_target(directory: impl AsFd, name: &OsStr) -> io::Result<OsString> {
+pub(crate) fn link_target(directory: impl AsFd, name: &OsStr) -> io::Result<OsString> {
     Ok(OsString::from_vec(rustix::fs::readlinkat(directory, name.as_bytes(), Vec::new())?.into_bytes()))
 }

@@ -10,7 +10,7 @@ use hotcell_core::policy::{Access, FilesystemPolicy};
 
 use super::beneath::{Identity, Seen};
 use super::diff::Difference;
-use super::{OverlayTree, failed};
+use super::{OverlayTree, Upper, failed};
 
 /// A file that claims to be larger is not carried over: no overlay holds as much, so it is nearly all hole, and the
 /// host's file system may not take it.
@@ -40,9 +40,15 @@ pub(super) fn committable(differences: Vec<Difference>) -> Vec<Difference> {
 /// Those are protected paths and paths with a narrower rule, and whatever contains one of them and would be made,
 /// removed or replaced.
 pub(super) fn permission(differences: &[Difference], policy: &FilesystemPolicy) -> Result<(), WorkspaceError> {
+    let touched = forbidden(differences, policy);
+    if touched.is_empty() { Ok(()) } else { Err(WorkspaceError::Protected { paths: touched.into_iter().collect() }) }
+}
+
+/// The paths that the policy does not let the box change on the host, of those that it changed. At most one per fence and its
+/// parents: there are few however much was changed.
+fn forbidden(differences: &[Difference], policy: &FilesystemPolicy) -> BTreeSet<PathBuf> {
     let mut fences: BTreeSet<PathBuf> = policy.protected_paths().into_iter().map(|protected| protected.path).collect();
     fences.extend(policy.rules.iter().map(|rule| rule.path.clone()));
-    // At most one path per fence and its parents: the error stays short however much was changed.
     let mut touched = BTreeSet::new();
     for Difference { change, .. } in differences {
         if policy.effective_access(&change.path) < Access::Overlay {
@@ -55,7 +61,15 @@ pub(super) fn permission(differences: &[Difference], policy: &FilesystemPolicy) 
             }
         }
     }
-    if touched.is_empty() { Ok(()) } else { Err(WorkspaceError::Protected { paths: touched.into_iter().collect() }) }
+    touched
+}
+
+/// Leaves out what the policy does not let the box change on the host, with everything beneath it, as it would have been refused in a
+/// box that writes to the host's own files. What was left out.
+pub(super) fn leave_out_forbidden(differences: &mut Vec<Difference>, policy: &FilesystemPolicy) -> Vec<PathBuf> {
+    let touched = forbidden(differences, policy);
+    differences.retain(|difference| !touched.iter().any(|above| difference.change.path.starts_with(above)));
+    touched.into_iter().collect()
 }
 
 /// Refuses what is known not to work, so that it does not fail in the middle.
@@ -68,8 +82,9 @@ pub(super) fn feasibility(differences: &[Difference], trees: &[OverlayTree]) -> 
             return Err(failed("copy", &change.path, 0, io::Error::other(reason)));
         }
         let is_copied = change.file == FileKind::File && matches!(change.kind, ChangeKind::Added | ChangeKind::Changed);
-        // Without a caller to give files to, this is an ordinary user, who cannot read everything.
-        if is_copied && tree.caller.is_none() && change.mode_after.is_some_and(|mode| mode & 0o400 == 0) {
+        // Without a caller to give files to, this is an ordinary user, who cannot read everything of a layer.
+        let is_layer = matches!(tree.upper, Upper::Layer(_));
+        if is_copied && is_layer && tree.caller.is_none() && change.mode_after.is_some_and(|mode| mode & 0o400 == 0) {
             let source = denied("its owner may not read it; make it readable in the box");
             return Err(failed("copy", &change.path, 0, source));
         }
@@ -86,14 +101,15 @@ pub(super) fn feasibility(differences: &[Difference], trees: &[OverlayTree]) -> 
 ///
 /// A change within the few milliseconds of the clock's grain after that moment is not noticed.
 #[derive(Debug)]
-pub(super) struct Baseline {
+pub(crate) struct Baseline {
     created: (i64, u32),
     /// What commits of this workspace have changed since, and how they left it.
     ours: HashMap<PathBuf, Identity>,
 }
 
 impl Baseline {
-    pub(super) fn new(created: SystemTime) -> Self {
+    /// What holds at this moment.
+    pub(crate) fn new(created: SystemTime) -> Self {
         let since = created.duration_since(UNIX_EPOCH).unwrap_or_default();
         let seconds = i64::try_from(since.as_secs()).unwrap_or(i64::MAX);
         Self { created: (seconds, since.subsec_nanos()), ours: HashMap::new() }

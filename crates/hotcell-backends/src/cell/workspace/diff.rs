@@ -10,7 +10,7 @@ use hotcell_core::backend::{Change, ChangeKind, FileKind, WorkspaceError};
 
 use super::beneath::{self, Seen};
 use super::marks::{self, Cover};
-use super::{OverlayTree, content, failed};
+use super::{OverlayTree, Upper, content, failed};
 
 /// How many entries are looked at before giving up: the code in the box decides how many there are.
 const ENTRIES_MAX: usize = 1_000_000;
@@ -48,7 +48,7 @@ pub(super) fn differences(trees: &[OverlayTree]) -> Result<Vec<Difference>, Work
     Ok(walk.found)
 }
 
-struct Walk {
+pub(super) struct Walk {
     found: Vec<Difference>,
     entries: usize,
     path_bytes: usize,
@@ -62,14 +62,27 @@ struct Pending {
     has_lower: bool,
 }
 
+/// What a changed path is now.
+pub(super) struct Now {
+    pub(super) kind: FileKind,
+    pub(super) mode: u32,
+    pub(super) size: u64,
+}
+
+impl From<&Seen> for Now {
+    fn from(seen: &Seen) -> Self {
+        Self { kind: seen.kind, mode: seen.mode, size: seen.size }
+    }
+}
+
 /// The place being looked at.
-struct Place<'a> {
+pub(super) struct Place<'a> {
     number: usize,
-    tree: &'a OverlayTree,
+    pub(super) tree: &'a OverlayTree,
 }
 
 impl Place<'_> {
-    fn failed(&self, operation: &str, relative: &Path, source: io::Error) -> WorkspaceError {
+    pub(super) fn failed(&self, operation: &str, relative: &Path, source: io::Error) -> WorkspaceError {
         failed(operation, &self.tree.path_of(relative), 0, source)
     }
 }
@@ -77,17 +90,27 @@ impl Place<'_> {
 impl Walk {
     fn tree(&mut self, number: usize, tree: &OverlayTree) -> Result<(), WorkspaceError> {
         let place = Place { number, tree };
+        let upper = match &tree.upper {
+            Upper::Layer(upper) => upper,
+            Upper::Copy(copy) => return copy.differences(self, &place),
+        };
         // The top itself is not compared: its attributes are those of a directory that Hotcell made.
         let mut pending = vec![Pending { relative: PathBuf::new(), has_lower: true }];
         while let Some(next) = pending.pop() {
-            self.directory(&place, &next, &mut pending)?;
+            self.directory(&place, upper, &next, &mut pending)?;
         }
         Ok(())
     }
 
-    fn directory(&mut self, place: &Place<'_>, at: &Pending, pending: &mut Vec<Pending>) -> Result<(), WorkspaceError> {
+    fn directory(
+        &mut self,
+        place: &Place<'_>,
+        upper: &OwnedFd,
+        at: &Pending,
+        pending: &mut Vec<Pending>,
+    ) -> Result<(), WorkspaceError> {
         let wrong = |source| place.failed("read the changes in", &at.relative, source);
-        let upper = match beneath::open_directory(&place.tree.upper, &at.relative) {
+        let upper = match beneath::open_directory(upper, &at.relative) {
             Ok(upper) => upper,
             // Something that was left running in the box removed it meanwhile.
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
@@ -123,7 +146,10 @@ impl Walk {
                 pending.push(Pending { relative: relative.clone(), has_lower });
             }
             if let Some(kind) = kind {
-                self.changed(place, relative, kind, after, before)?;
+                let emptied = self.changed(place, relative, kind, Now::from(&after), before);
+                if let Some(directory) = emptied {
+                    self.deleted_beneath(place, directory)?;
+                }
             }
         }
         if cover == Cover::Opaque && at.has_lower {
@@ -147,33 +173,31 @@ impl Walk {
         Ok(())
     }
 
-    fn changed(
+    /// A path that is different now; the directory that was there, if something else has taken its place.
+    pub(super) fn changed(
         &mut self,
         place: &Place<'_>,
         relative: PathBuf,
         kind: ChangeKind,
-        after: Seen,
+        now: Now,
         before: Option<Seen>,
-    ) -> Result<(), WorkspaceError> {
+    ) -> Option<PathBuf> {
         let difference = Difference {
             tree: place.number,
             change: Change {
                 path: place.tree.path_of(&relative),
                 kind,
-                file: after.kind,
+                file: now.kind,
                 mode_before: before.map(|before| before.mode),
-                mode_after: Some(after.mode),
-                size: (after.kind == FileKind::File).then_some(after.size),
+                mode_after: Some(now.mode),
+                size: (now.kind == FileKind::File).then_some(now.size),
             },
             relative,
             before,
         };
         let emptied = difference.replaces_directory().then(|| difference.relative.clone());
         self.found.push(difference);
-        match emptied {
-            Some(directory) => self.deleted_beneath(place, directory),
-            None => Ok(()),
-        }
+        emptied
     }
 
     /// A path that is gone, with everything beneath it.
@@ -204,7 +228,7 @@ impl Walk {
         Ok(())
     }
 
-    fn gone(&mut self, place: &Place<'_>, relative: PathBuf, before: Seen) -> Result<(), WorkspaceError> {
+    pub(super) fn gone(&mut self, place: &Place<'_>, relative: PathBuf, before: Seen) -> Result<(), WorkspaceError> {
         self.count(place, &relative)?;
         self.found.push(Difference {
             tree: place.number,
@@ -222,7 +246,7 @@ impl Walk {
         Ok(())
     }
 
-    fn count(&mut self, place: &Place<'_>, relative: &Path) -> Result<(), WorkspaceError> {
+    pub(super) fn count(&mut self, place: &Place<'_>, relative: &Path) -> Result<(), WorkspaceError> {
         self.entries += 1;
         self.path_bytes += place.tree.place.as_os_str().len() + relative.as_os_str().len();
         if self.entries > ENTRIES_MAX || self.path_bytes > PATH_BYTES_MAX {

@@ -9,9 +9,10 @@
 //! by paths that were checked, not by what the upper layer turns into later.
 
 mod apply;
-mod beneath;
+pub(crate) mod beneath;
 mod check;
 mod content;
+pub(crate) mod copied;
 mod diff;
 mod draft;
 mod marks;
@@ -31,7 +32,8 @@ use hotcell_core::policy::FilesystemPolicy;
 
 use apply::Apply;
 use beneath::Seen;
-use check::Baseline;
+pub(crate) use check::Baseline;
+use copied::CopiedTree;
 
 /// A tree of the host's that a box sees through an overlay.
 #[derive(Debug)]
@@ -40,10 +42,19 @@ pub(crate) struct OverlayTree {
     pub(crate) place: PathBuf,
     /// The host's directory, pinned when the box was made.
     pub(crate) lower: OwnedFd,
-    /// The directory of changes, from the box's own file system, readable.
-    pub(crate) upper: OwnedFd,
+    /// What the box has there.
+    pub(crate) upper: Upper,
     /// User and group that committed files are given; none leaves them to whoever commits.
     pub(crate) caller: Option<(u32, u32)>,
+}
+
+/// What a box has in the place of a tree.
+#[derive(Debug)]
+pub(crate) enum Upper {
+    /// The directory of changes of an overlay, from the box's own file system, readable.
+    Layer(OwnedFd),
+    /// A whole copy.
+    Copy(CopiedTree),
 }
 
 impl OverlayTree {
@@ -146,19 +157,14 @@ impl Shared {
         self.check_idle()?;
         let state = self.lock();
         state.baseline()?;
-        Ok(changes(diff::differences(&self.trees)?))
+        differences(&self.trees)
     }
 
     fn commit(&self) -> Result<Vec<Change>, WorkspaceError> {
         self.check_idle()?;
         let mut state = self.lock();
         let baseline = state.baseline_mut()?;
-        let differences = check::committable(diff::differences(&self.trees)?);
-        check::permission(&differences, &self.filesystem)?;
-        baseline.conflicts(&differences)?;
-        check::feasibility(&differences, &self.trees)?;
-        Apply::new(&self.trees, baseline).run(&differences)?;
-        Ok(changes(differences))
+        commit(&self.trees, &self.filesystem, baseline)
     }
 
     fn discard(&self) -> Result<(), WorkspaceError> {
@@ -186,6 +192,45 @@ impl State {
 
 fn discarded() -> WorkspaceError {
     WorkspaceError::Lost { reason: "its changes were thrown away; create a new box".to_owned() }
+}
+
+/// What the box changed.
+pub(crate) fn differences(trees: &[OverlayTree]) -> Result<Vec<Change>, WorkspaceError> {
+    Ok(changes(diff::differences(trees)?))
+}
+
+/// Applies what the box changed to the host's files, or nothing if some of it must not or cannot be.
+pub(crate) fn commit(
+    trees: &[OverlayTree],
+    filesystem: &FilesystemPolicy,
+    baseline: &mut Baseline,
+) -> Result<Vec<Change>, WorkspaceError> {
+    let differences = check::committable(diff::differences(trees)?);
+    check::permission(&differences, filesystem)?;
+    apply(trees, baseline, differences)
+}
+
+/// Applies what the box changed to the host's files, except where the policy does not let it: those paths are the second of the
+/// pair.
+pub(crate) fn commit_allowed(
+    trees: &[OverlayTree],
+    filesystem: &FilesystemPolicy,
+    baseline: &mut Baseline,
+) -> Result<(Vec<Change>, Vec<PathBuf>), WorkspaceError> {
+    let mut differences = check::committable(diff::differences(trees)?);
+    let left_out = check::leave_out_forbidden(&mut differences, filesystem);
+    Ok((apply(trees, baseline, differences)?, left_out))
+}
+
+fn apply(
+    trees: &[OverlayTree],
+    baseline: &mut Baseline,
+    differences: Vec<diff::Difference>,
+) -> Result<Vec<Change>, WorkspaceError> {
+    baseline.conflicts(&differences)?;
+    check::feasibility(&differences, trees)?;
+    Apply::new(trees, baseline).run(&differences)?;
+    Ok(changes(differences))
 }
 
 fn changes(differences: Vec<diff::Difference>) -> Vec<Change> {

@@ -18,7 +18,7 @@ use hotcell_core::policy::{FilesystemPolicy, Policy};
 use rustix::fs::{CWD, FileType, Mode, OFlags, XattrFlags, makedev};
 use tempfile::TempDir;
 
-use super::{OverlayTree, OverlayWorkspace};
+use super::{OverlayTree, OverlayWorkspace, Upper};
 
 /// A host tree and an upper layer over it.
 struct Overlay {
@@ -51,7 +51,7 @@ impl Overlay {
         let trees = vec![OverlayTree {
             place: self.scratch.path().join("lower"),
             lower: pin(&self.lower(""), OFlags::PATH),
-            upper: pin(&self.upper(""), OFlags::RDONLY),
+            upper: Upper::Layer(pin(&self.upper(""), OFlags::RDONLY)),
             caller: self.caller,
         }];
         OverlayWorkspace::new(trees, self.policy.clone(), SystemTime::now(), Arc::clone(&self.running))
