@@ -13,7 +13,7 @@ use axum::extract::State;
 use axum::http::{HeaderMap, StatusCode};
 use axum::response::Response;
 use axum::routing::get;
-use rustix::net::netlink::{ROUTE, SocketAddrNetlink};
+use rustix::net::netlink::SocketAddrNetlink;
 use rustix::net::{AddressFamily, RecvFlags, SendFlags, SocketType, recv, sendto, socket};
 use serde_json::{Value, json};
 
@@ -65,7 +65,8 @@ async fn policy_status(State(egress): State<Egress>, headers: HeaderMap) -> Resp
 
 /// Takes the default route of a family away; one that is not there is not missed.
 fn forget_default_route(family: AddressFamily) -> Result<()> {
-    let routes = socket(AddressFamily::NETLINK, SocketType::RAW, Some(ROUTE)).context("cannot talk to the kernel")?;
+    // Routes are what this family is about when nobody says otherwise.
+    let routes = socket(AddressFamily::NETLINK, SocketType::RAW, None).context("cannot talk to the kernel")?;
     let request = delete_default_route(family);
     sendto(&routes, &request, SendFlags::empty(), &SocketAddrNetlink::new(0, 0)).context("cannot ask the kernel")?;
     let mut answer = [0; 256];
