@@ -129,8 +129,8 @@ impl Client {
         if filter.most == 0 {
             return Ok(Vec::new());
         }
-        let mut query = url::form_urlencoded::Serializer::new(String::new());
-        let wanted = query.extend_pairs(&filter.metadata).finish();
+        // Gone before the first call: it may not go from one thread to another.
+        let wanted = url::form_urlencoded::Serializer::new(String::new()).extend_pairs(&filter.metadata).finish();
         let mut call = self.page(operation, &["v2", "sandboxes"], &wanted, filter, None);
         let mut found = Vec::new();
         let mut seen: Option<String> = None;
