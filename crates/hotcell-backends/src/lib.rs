@@ -11,10 +11,14 @@
 mod cell;
 #[cfg(all(target_os = "linux", feature = "docker"))]
 pub mod docker;
+#[cfg(all(target_os = "linux", feature = "remote"))]
+pub mod e2b;
 #[cfg(target_os = "linux")]
 pub mod native;
 #[cfg(target_os = "linux")]
 pub mod oci;
+#[cfg(all(target_os = "linux", feature = "remote"))]
+pub mod opensandbox;
 #[cfg(all(target_os = "linux", any(feature = "docker", feature = "remote")))]
 mod owner;
 pub mod progress;

@@ -66,6 +66,13 @@ pub const KINDS: &[RuntimeKind] = &[
     RuntimeKind::Gvisor,
     #[cfg(all(target_os = "linux", feature = "docker"))]
     RuntimeKind::Docker,
+    // Never by `auto`: code and files leave this machine.
+    #[cfg(all(target_os = "linux", feature = "remote"))]
+    RuntimeKind::Opensandbox,
+    #[cfg(all(target_os = "linux", feature = "remote"))]
+    RuntimeKind::E2b,
+    #[cfg(all(target_os = "linux", feature = "remote"))]
+    RuntimeKind::Cube,
 ];
 
 fn available() -> String {
@@ -95,6 +102,16 @@ pub async fn start(kind: RuntimeKind, options: StartOptions) -> Result<Arc<dyn S
                 Err(error) => Err(BackendError::CannotStart { kind, reason: with_causes(&error) }),
             }
         }
+        #[cfg(all(target_os = "linux", feature = "remote"))]
+        RuntimeKind::Opensandbox => match crate::opensandbox::OpenSandboxBackend::start(&options.remote).await {
+            Ok(backend) => Ok(Arc::new(backend)),
+            Err(error) => Err(BackendError::CannotStart { kind, reason: with_causes(&error) }),
+        },
+        #[cfg(all(target_os = "linux", feature = "remote"))]
+        RuntimeKind::E2b | RuntimeKind::Cube => match crate::e2b::E2bBackend::start(kind, &options.remote).await {
+            Ok(backend) => Ok(Arc::new(backend)),
+            Err(error) => Err(BackendError::CannotStart { kind, reason: with_causes(&error) }),
+        },
         kind => Err(BackendError::NotBuilt { kind }),
     }
 }

@@ -35,6 +35,10 @@ pub use hotcell_core::{
     backend as contracts, capability, config, layers, outcome, plan, policy, runtime, schema, secret, text,
 };
 
+/// Clients of remote sandbox servers, for what boxes do not offer: sessions, background commands, snapshots, code interpreters.
+#[cfg(feature = "remote")]
+pub use hotcell_remote as remote;
+
 pub use backend::create_backend;
 pub use engine::{Engine, EngineOptions};
 pub use error::EngineError;

@@ -9,9 +9,9 @@ use crate::owner::Owner;
 /// Who made the sandbox.
 pub(super) const OWNER: &str = "hotcell.owner";
 /// The name of the box.
-pub(super) const BOX: &str = "hotcell.box";
+pub(crate) const BOX: &str = "hotcell.box";
 /// The machine, for people.
-const HOST: &str = "hotcell.host";
+pub(crate) const HOST: &str = "hotcell.host";
 
 /// The longest label that servers on Kubernetes take, and what it is made of.
 const LONGEST: usize = 63;

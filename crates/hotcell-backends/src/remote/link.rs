@@ -53,7 +53,7 @@ pub(crate) trait Link: Debug + Send + Sync {
 pub(crate) struct OwnProgram<'a> {
     /// The program and its arguments.
     pub(crate) words: &'a [String],
-    /// Whether the box's root runs it, where the server can arrange that; else the box's user.
+    /// Whether the box's root should run it, where the server can arrange that; else the box's user does.
     pub(crate) as_root: bool,
     /// How long it may take.
     pub(crate) deadline: Duration,

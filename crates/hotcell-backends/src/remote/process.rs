@@ -59,7 +59,11 @@ impl RemoteProcess {
         let pump = Pump { events: started.events, output: Some(send_output), meter: Arc::clone(&meter), killed };
         shared.runtime.spawn(pump.run(rest, send_told));
         shared.runtime.spawn(async move {
-            let outcome = watch.run(told, || drop(send_killed.send(true))).await;
+            let outcome = watch
+                .run(told, || {
+                    let _ = send_killed.send(true);
+                })
+                .await;
             let _ = send_ending.send(Some(outcome));
         });
         let piped = config.tty.is_some() || config.stdin == StdinMode::Piped;

@@ -260,7 +260,7 @@ async fn deliver(link: &dyn Link, facts: &Facts, packed: Packed) -> Result<Vec<K
     let Packed { archive, length, places, kept } = packed;
     if !places.is_empty() {
         let words = [script_words(PLACES), vec![facts.uid.to_string()], places].concat();
-        let program = OwnProgram { words: &words, as_root: true, deadline: inside::SHORT };
+        let program = OwnProgram { words: &words, as_root: facts.uid != 0, deadline: inside::SHORT };
         let made = link.run(program).await.map_err(|error| inside::failed("making places for the trees", &error))?;
         if made.code != 0 {
             let hint = "the box's user may not make directories there: use an image whose user may, or other paths";

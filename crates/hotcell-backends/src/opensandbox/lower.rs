@@ -1,0 +1,84 @@
+//! A policy in the terms of the lifecycle API.
+
+use std::collections::BTreeMap;
+
+use hotcell_core::backend::{CreateError, SandboxId};
+use hotcell_core::capability::Control;
+use hotcell_core::plan::{Plan, Refusal, RefusedRule, Subject};
+use hotcell_core::policy::{Limits, NetworkMode};
+use hotcell_core::runtime::RuntimeKind;
+use hotcell_core::secret::Secret;
+use hotcell_remote::http::{CallError, Why};
+use hotcell_remote::opensandbox::{NetworkPolicy, NewSandbox, Source};
+
+use crate::owner::Owner;
+use crate::remote::{self, LIFETIME};
+
+/// The image of a sandbox where nobody names one: small, public, and with what scripts expect.
+pub const DEFAULT_IMAGE: &str = "python:3.12-slim";
+
+/// By which `execd` learns what to ask of callers.
+const TOKEN: &str = "EXECD_ACCESS_TOKEN";
+
+/// The sandbox that the plan asks for, and the token that its `execd` then wants: its port may be open to others.
+pub(super) fn new_sandbox(plan: &Plan, owner: &Owner, id: &SandboxId) -> (NewSandbox, Secret<String>) {
+    let policy = &plan.policy;
+    let source = match &policy.remote.snapshot {
+        Some(snapshot) => Source::Snapshot(snapshot.clone()),
+        None => {
+            let uri = policy.container.image.clone().unwrap_or_else(|| DEFAULT_IMAGE.to_owned());
+            Source::Image { uri, auth: None }
+        }
+    };
+    let token = token();
+    let mut new = NewSandbox::new(source);
+    new.timeout = Some(LIFETIME);
+    new.resource_limits = resources(&policy.limits);
+    new.env = BTreeMap::from([(TOKEN.to_owned(), token.clone())]);
+    new.metadata = remote::labels(owner, id);
+    new.network_policy = (policy.network == NetworkMode::Deny).then(NetworkPolicy::deny_all);
+    (new, Secret::new(token))
+}
+
+/// Limits as Kubernetes writes them.
+fn resources(limits: &Limits) -> BTreeMap<String, String> {
+    const KIB: u64 = 1024;
+    let memory = limits.memory.value.map(|bytes| ("memory".to_owned(), format!("{}Ki", (bytes / KIB).max(1))));
+    let cpus = limits.cpus.value.map(|cpus| ("cpu".to_owned(), format!("{}m", cpus.milli())));
+    memory.into_iter().chain(cpus).collect()
+}
+
+fn token() -> String {
+    use std::hash::{BuildHasher, RandomState};
+    let random = || RandomState::new().hash_one(std::process::id());
+    format!("{:016x}{:016x}", random(), random())
+}
+
+/// Why the server did not make the sandbox, in the terms of the policy where it is about one of its rules.
+pub(super) fn refused(plan: &Plan, error: &CallError) -> CreateError {
+    let said = match &error.why {
+        Why::Answered { status: 400 | 422 | 501, message, .. } => message.as_str(),
+        _ => "",
+    };
+    let about_network =
+        ["networkpolicy", "egress", "network policy"].iter().any(|word| said.to_lowercase().contains(word));
+    if plan.policy.network == NetworkMode::Deny && about_network {
+        return CreateError::Refused(Refusal {
+            kind: RuntimeKind::Opensandbox,
+            rules: vec![RefusedRule {
+                subject: Subject::Control(Control::Network),
+                requested: "no network".to_owned(),
+                why: format!("the server cannot hold it: {error}"),
+                hint: "have it configured for network policies (`egress.image`), or open the network with `network = \"open\"`"
+                    .to_owned(),
+                origin: None,
+            }],
+        });
+    }
+    let about_image = matches!(&error.why, Why::Answered { message, .. } if message.contains("IMAGE"));
+    let hint = match about_image {
+        true => "name an image that the server has or can get, with --image",
+        false => error.hint(),
+    };
+    CreateError::Setup { step: "making the sandbox".to_owned(), reason: error.to_string(), hint: hint.to_owned() }
+}

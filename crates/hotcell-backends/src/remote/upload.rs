@@ -1,0 +1,46 @@
+//! A file of this machine as a stream.
+
+use std::fs::File;
+use std::io::{self, Read, Seek};
+use std::pin::Pin;
+use std::task::{Context, Poll};
+
+use bytes::Bytes;
+use futures_core::Stream;
+use tokio::sync::mpsc;
+
+/// How much is read at once, and how many pieces wait to be sent.
+const PIECE: usize = 256 << 10;
+const WAITING: usize = 4;
+
+/// The content of a file from its beginning, read on a thread of its own as it is asked for.
+pub(crate) fn pieces(mut file: File) -> Pieces {
+    let (send, pieces) = mpsc::channel(WAITING);
+    tokio::task::spawn_blocking(move || {
+        let mut next = file.rewind();
+        loop {
+            let piece = next.and_then(|()| {
+                let mut piece = Vec::with_capacity(PIECE);
+                (&mut file).take(PIECE as u64).read_to_end(&mut piece).map(|_| piece)
+            });
+            let last = !matches!(&piece, Ok(piece) if !piece.is_empty());
+            if last && piece.is_ok() || send.blocking_send(piece.map(Bytes::from)).is_err() || last {
+                return;
+            }
+            next = Ok(());
+        }
+    });
+    Pieces(pieces)
+}
+
+/// Pieces of a file.
+#[derive(Debug)]
+pub(crate) struct Pieces(mpsc::Receiver<io::Result<Bytes>>);
+
+impl Stream for Pieces {
+    type Item = io::Result<Bytes>;
+
+    fn poll_next(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Self::Item>> {
+        self.0.poll_recv(context)
+    }
+}
