@@ -182,6 +182,8 @@ fn size(size: TtySize) -> TerminalSize {
 
 fn entry(found: Entry) -> FileEntry {
     let kind = match found.kind {
+        // `envd` speaks of what a link leads to.
+        _ if found.target.is_some() => FileKind::Link,
         EntryKind::File => FileKind::File,
         EntryKind::Directory => FileKind::Directory,
         EntryKind::Link => FileKind::Link,

@@ -50,7 +50,14 @@ fn forbidden(differences: &[Difference], policy: &FilesystemPolicy) -> BTreeSet<
     let mut fences: BTreeSet<PathBuf> = policy.protected_paths().into_iter().map(|protected| protected.path).collect();
     fences.extend(policy.rules.iter().map(|rule| rule.path.clone()));
     let mut touched = BTreeSet::new();
-    for Difference { change, .. } in differences {
+    for Difference { change, before, .. } in differences {
+        // A file that may be written by name has nothing in it that could be protected.
+        let is_written_file = change.file == FileKind::File
+            && before.is_some_and(|before| before.kind == FileKind::File)
+            && policy.rules.iter().any(|rule| rule.path == change.path && rule.access == Access::Write);
+        if is_written_file {
+            continue;
+        }
         if policy.effective_access(&change.path) < Access::Overlay {
             let fence = fences.iter().rfind(|fence| change.path.starts_with(fence));
             touched.insert(fence.unwrap_or(&change.path).clone());

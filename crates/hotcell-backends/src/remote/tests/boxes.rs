@@ -276,6 +276,24 @@ async fn what_a_daemon_writes_comes_back_with_the_end_of_the_box() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_single_file_comes_back_and_nothing_beside_it() {
+    let place = place!("a_single_file_comes_back_and_nothing_beside_it");
+    let tree = place.tree();
+    fs::write(tree.join("written"), "before").unwrap();
+    fs::write(tree.join("beside"), "SECRET").unwrap();
+    let sandbox = place.create(policy().write(tree.join("written")).cwd(&tree)).await;
+    let output = run(&*sandbox, sh("ls; echo after > written; echo x > other")).await;
+    assert_eq!(text(&output), "written\n");
+    assert_eq!(fs::read_to_string(tree.join("written")).unwrap(), "after\n");
+    assert!(!tree.join("other").exists());
+    // It stays a file: what takes its place is not brought back.
+    let process = sandbox.spawn(sh("rm written; ln -s /etc/passwd written")).await.unwrap();
+    assert!(process.wait().await.unwrap_err().to_string().contains("none any more"));
+    assert_eq!(fs::read_to_string(tree.join("written")).unwrap(), "after\n");
+    assert!(sandbox.destroy().await.is_err());
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_read_tree_is_a_copy_and_denied_paths_are_not_in_it() {
     let place = place!("a_read_tree_is_a_copy_and_denied_paths_are_not_in_it");
     let tree = place.tree();

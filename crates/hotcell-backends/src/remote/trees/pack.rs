@@ -32,6 +32,7 @@ pub(crate) fn pack(
     fingerprints: &Fingerprints,
 ) -> Result<Packed, CreateError> {
     let file = tempfile::tempfile().map_err(|error| keeping(&error))?;
+    let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).ok();
     let mut packing = Packing {
         filesystem,
         caps,
@@ -42,6 +43,7 @@ pub(crate) fn pack(
         path_bytes: 0,
         places: Vec::new(),
         kept: Vec::new(),
+        now: now.and_then(|since| i64::try_from(since.as_secs()).ok()).unwrap_or(0),
     };
     for rule in &filesystem.rules {
         match rule.access {
@@ -75,6 +77,8 @@ struct Packing<'a> {
     path_bytes: usize,
     places: Vec<String>,
     kept: Vec<Kept>,
+    /// Seconds since 1970.
+    now: i64,
 }
 
 /// A tree that is being packed.
@@ -176,7 +180,7 @@ impl Packing<'_> {
                 FileKind::File => self.append_file(top, &relative, &path)?,
                 FileKind::Link => {
                     let target = beneath::link_target(&opened, &name).map_err(|error| unreadable(&path, &error))?;
-                    let mut header = header(EntryType::Symlink, 0o777, 0, 0);
+                    let mut header = header(EntryType::Symlink, 0o777, 0, self.now);
                     self.count(&path, target.len() as u64)?;
                     let appended = self.builder.append_link(&mut header, archived(&path), Path::new(&target));
                     appended.map_err(|error| keeping(&error))?;
@@ -192,7 +196,7 @@ impl Packing<'_> {
     fn append_directory(&mut self, top: &Top<'_>, relative: &Path, mode: u32) -> Result<(), CreateError> {
         let path = if relative.as_os_str().is_empty() { top.rule.path.clone() } else { top.rule.path.join(relative) };
         self.count(&path, 0)?;
-        let mut header = header(EntryType::Directory, mode, 0, 0);
+        let mut header = header(EntryType::Directory, mode, 0, self.now);
         let appended = self.builder.append_data(&mut header, archived(&path), io::empty());
         appended.map_err(|error| keeping(&error))
     }
