@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use hotcell_core::secret::Secret;
+use hotcell_core::text::Printable;
 use tokio::time::Instant;
 
 use super::super::http::{CallError, Why};
@@ -97,11 +98,10 @@ fn starts_soon(why: &Why) -> bool {
 
 fn will_not_run(sandbox: &Sandbox) -> String {
     let status = &sandbox.status;
-    let mut what = format!("run the sandbox {}: it is {}", sandbox.id, status.state);
+    let mut what = format!("run the sandbox {}: it is {}", Printable(&sandbox.id), Printable(status.state.as_str()));
     for part in [&status.reason, &status.message] {
         if !part.is_empty() {
-            what.push_str(", ");
-            what.push_str(part);
+            what.push_str(&format!(", {}", Printable(part)));
         }
     }
     what

@@ -3,6 +3,7 @@
 use std::time::{Duration, SystemTime};
 
 use bytes::Bytes;
+use hotcell_core::text::Printable;
 use serde::Deserialize;
 use tokio::time::Instant;
 
@@ -78,7 +79,9 @@ impl Execd {
         while let Some(event) = running.next().await? {
             match event {
                 Event::Started { id: started } => id = Some(started),
-                Event::Failed(failure) => return Err(self.impossible(operation, failure.value)),
+                Event::Failed(failure) => {
+                    return Err(self.impossible(operation, Printable(&failure.value).to_string()));
+                }
                 _ => {}
             }
         }

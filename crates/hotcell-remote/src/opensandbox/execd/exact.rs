@@ -8,6 +8,7 @@
 use std::time::Duration;
 
 use bytes::{Bytes, BytesMut};
+use hotcell_core::text::Printable;
 
 use super::super::super::http::{CallError, Why};
 use super::command::{Command, quoted};
@@ -203,7 +204,7 @@ impl Exact {
             // They are being made.
             Err(error) if error.is_not_found() && self.end.is_none() => Ok(()),
             Err(error) if error.is_not_found() => {
-                let complaint: String = self.complaint.trim().chars().take(MOST_OF_COMPLAINT).collect();
+                let complaint = Printable(self.complaint.trim());
                 let reason = format!("its output cannot be kept in {}: {complaint}", self.directory);
                 Err(self.execd.impossible(OPERATION, reason))
             }

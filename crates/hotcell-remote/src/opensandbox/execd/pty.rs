@@ -15,6 +15,7 @@
 use std::time::Duration;
 
 use bytes::Bytes;
+use hotcell_core::text::Printable;
 use serde::{Deserialize, Serialize};
 
 use super::super::super::http::{CallError, Server, Why};
@@ -338,7 +339,7 @@ impl PtyOutput {
             }
             "error" => {
                 let (code, error) = (frame.code.unwrap_or_default(), frame.error.unwrap_or_default());
-                let reason: String = format!("{code} {error}").trim().chars().take(500).collect();
+                let reason = format!("{} {}", Printable(&code), Printable(&error)).trim().to_owned();
                 Err(self.failed(Why::Broken { reason }))
             }
             // `pong`, and what will be invented.

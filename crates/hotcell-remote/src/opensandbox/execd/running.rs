@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use bytes::Bytes;
+use hotcell_core::text::Printable;
 use serde::Deserialize;
 
 use super::super::super::http::{CallError, Chunks, Why};
@@ -185,7 +186,7 @@ impl Running {
         if let Ok(said) = serde_json::from_slice::<Said>(self.events.rest())
             && !said.message.is_empty()
         {
-            reason = format!("{reason}: {}", said.message.chars().take(500).collect::<String>());
+            reason = format!("{reason}: {}", Printable(&said.message));
         }
         self.chunks.failed(Why::Broken { reason })
     }
