@@ -2,4 +2,8 @@
 //! (`HOTCELL_TEST_EXECD_URL`, `HOTCELL_TEST_EXECD_TOKEN`), without which those tests are listed as skipped.
 #![allow(clippy::expect_used, clippy::panic, clippy::unwrap_used, reason = "tests assert by panicking")]
 
+mod hostile;
+mod hostile_pty;
+mod lifecycle;
 mod live;
+mod player;
