@@ -138,7 +138,11 @@ impl Receiver {
                 Some(Ok(tungstenite::Message::Close(frame))) => {
                     Ok(Message::Closed { code: frame.map(|frame| u16::from(frame.code)) })
                 }
-                Some(Ok(_)) => continue,
+                // A ping, which is seldom, unless somebody wants to keep this busy.
+                Some(Ok(_)) => {
+                    tokio::task::yield_now().await;
+                    continue;
+                }
                 Some(Err(error)) => Err(self.server.failed(self.operation, broken(&error))),
                 None => Ok(Message::Closed { code: None }),
             };
