@@ -4,7 +4,6 @@ use std::time::Duration;
 
 use hotcell_core::secret::Secret;
 use hotcell_core::text::Printable;
-use tokio::time::Instant;
 
 use super::super::http::{CallError, Why};
 use super::client::Client;
@@ -28,9 +27,13 @@ impl Client {
         access_token: Option<&Secret<String>>,
         deadline: Duration,
     ) -> Result<Execd, CallError> {
-        let too_slow = |_| self.failed(OPERATION, Why::TooSlow { waited: deadline });
-        let by = Instant::now() + deadline;
-        tokio::time::timeout_at(by, self.until_ready(id, via, access_token, by)).await.map_err(too_slow)?
+        let mut last = None;
+        let waiting = tokio::time::timeout(deadline, self.until_ready(id, via, access_token, &mut last));
+        match waiting.await {
+            Ok(ready) => ready,
+            // What stood in the way says more than that time is up.
+            Err(_) => Err(last.unwrap_or_else(|| self.failed(OPERATION, Why::TooSlow { waited: deadline }))),
+        }
     }
 
     async fn until_ready(
@@ -38,21 +41,14 @@ impl Client {
         id: &str,
         via: Via,
         access_token: Option<&Secret<String>>,
-        by: Instant,
+        last: &mut Option<CallError>,
     ) -> Result<Execd, CallError> {
         let mut pause = FIRST_PAUSE;
         loop {
             let sandbox = self.get(id).await?;
-            let last = match self.look(&sandbox, via, access_token).await? {
+            match self.look(&sandbox, via, access_token).await? {
                 Look::Ready(execd) => return Ok(*execd),
-                Look::NotYet(last) => last,
-            };
-            // What the last look found says more than that time is up.
-            if Instant::now() + pause >= by
-                && let Some(error) = last
-            {
-                tokio::time::sleep_until(by - Duration::from_millis(1)).await;
-                return Err(error);
+                Look::NotYet(error) => *last = error,
             }
             tokio::time::sleep(pause).await;
             pause = (pause * 2).min(LONGEST_PAUSE);
