@@ -7,3 +7,4 @@ mod hostile_pty;
 mod lifecycle;
 mod live;
 mod player;
+mod recorded;
