@@ -45,8 +45,16 @@ struct Context {
 
 #[derive(Debug)]
 enum Runner {
-    Python { child: Child, input: ChildStdin, output: Lines<BufReader<ChildStdout>> },
+    Python(Box<Python>),
     Bash { shell: Shell, count: u64 },
+}
+
+/// A process that runs the driver.
+#[derive(Debug)]
+struct Python {
+    child: Child,
+    input: ChildStdin,
+    output: Lines<BufReader<ChildStdout>>,
 }
 
 #[derive(Debug, Serialize)]
@@ -190,7 +198,8 @@ impl Context {
             *runner = Some(self.start(variables)?);
         }
         match runner {
-            Some(Runner::Python { child, input, output }) => {
+            Some(Runner::Python(python)) => {
+                let Python { child, input, output } = &mut **python;
                 let request = json!({ "code": execute.code, "env_vars": execute.env_vars });
                 input.write_all(format!("{request}\n").as_bytes()).await?;
                 let mut interrupted = false;
@@ -252,7 +261,7 @@ impl Context {
         let (Some(input), Some(output)) = (child.stdin.take(), child.stdout.take()) else {
             anyhow::bail!("python3 has no pipes");
         };
-        Ok(Runner::Python { child, input, output: BufReader::new(output).lines() })
+        Ok(Runner::Python(Box::new(Python { child, input, output: BufReader::new(output).lines() })))
     }
 }
 

@@ -19,7 +19,7 @@ use tokio::io::{AsyncReadExt, AsyncSeekExt, AsyncWriteExt};
 
 use super::files::{Rights, trouble};
 use super::paths::expand;
-use super::{failure, missing_query, runtime_error};
+use super::{RUNTIME_ERROR, failure, missing_query, runtime_error};
 use crate::query::Query;
 use crate::{clock, go, reply};
 
@@ -75,8 +75,8 @@ pub(super) async fn upload(form: Result<Multipart, MultipartRejection>) -> Respo
         return refused(INVALID_FILE, &format!("metadata and file count mismatch: {counts}"));
     }
     for (target, content) in targets.iter().zip(contents) {
-        if let Err(response) = put(target, content.path()) {
-            return response;
+        if let Err((status, code, message)) = put(target, content.path()) {
+            return failure(status, code, &message);
         }
     }
     reply::empty(StatusCode::OK)
@@ -92,28 +92,36 @@ async fn spool(mut field: Field<'_>) -> io::Result<NamedTempFile> {
     Ok(content)
 }
 
-fn put(target: &Bytes, content: &Path) -> Result<(), Response> {
+/// Status, code and message.
+type Refusal = (StatusCode, &'static str, String);
+
+fn no(code: &'static str, message: String) -> Refusal {
+    (StatusCode::BAD_REQUEST, code, message)
+}
+
+fn broken(message: String) -> Refusal {
+    (StatusCode::INTERNAL_SERVER_ERROR, RUNTIME_ERROR, message)
+}
+
+fn put(target: &Bytes, content: &Path) -> Result<(), Refusal> {
     let target: Target = serde_json::from_slice(target)
-        .map_err(|error| refused(INVALID_METADATA, &format!("invalid metadata format. {error}")))?;
+        .map_err(|error| no(INVALID_METADATA, format!("invalid metadata format. {error}")))?;
     if target.path.is_empty() {
-        return Err(refused(INVALID_METADATA, "metadata path is empty"));
+        return Err(no(INVALID_METADATA, "metadata path is empty".to_owned()));
     }
     let path = expand(&target.path)
-        .map_err(|reason| runtime_error(&format!("error resolving target path {}. {reason}", target.path)))?;
+        .map_err(|reason| broken(format!("error resolving target path {}. {reason}", target.path)))?;
     let directory = path.parent().unwrap_or(Path::new("/"));
     fs::create_dir_all(directory).map_err(|error| {
         let reason = go::with_path("mkdir", directory, &error);
-        runtime_error(&format!("error creating target directory {}. {reason}", directory.display()))
+        broken(format!("error creating target directory {}. {reason}", directory.display()))
     })?;
     let is_new = !path.exists();
     copy(content, &path, is_new).map_err(|error| {
         let reason = go::with_path("open", &path, &error);
-        runtime_error(&format!("error opening destination file {}. {reason}", path.display()))
+        broken(format!("error opening destination file {}. {reason}", path.display()))
     })?;
-    target
-        .rights
-        .apply(&path)
-        .map_err(|reason| runtime_error(&format!("error chmoding file {}. {reason}", path.display())))
+    target.rights.apply(&path).map_err(|reason| broken(format!("error chmoding file {}. {reason}", path.display())))
 }
 
 /// Copies the bytes. A new file can be executed, as far as the mask allows; an old one keeps its mode.
