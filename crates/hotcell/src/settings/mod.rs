@@ -40,6 +40,7 @@ use hotcell_core::layers::{Context, Layers, resolve};
 use hotcell_core::policy::{Access, Policy};
 
 pub use error::SettingsError;
+pub use remote::RemoteRuntime;
 pub(crate) use remote::server_of;
 pub use view::default_view;
 
@@ -115,6 +116,26 @@ pub struct Settings {
 impl Settings {
     /// Reads all layers and makes one policy of them.
     pub fn load(request: &Request) -> Result<Self, SettingsError> {
+        let Read { layers, sources, cwd, root, home } = Read::all(request)?;
+        let not_shown = view::why_not_shown(&cwd, home.as_deref());
+        let mut policy = resolve(&layers, &Context { root, home })?;
+        remote::check_server(policy.runtime, &policy.remote)?;
+        start_in_view(&mut policy, &cwd, not_shown)?;
+        Ok(Self { policy, sources })
+    }
+}
+
+/// The layers as they were read, and what their paths mean.
+struct Read {
+    layers: Layers,
+    sources: Vec<PathBuf>,
+    cwd: PathBuf,
+    root: PathBuf,
+    home: Option<PathBuf>,
+}
+
+impl Read {
+    fn all(request: &Request) -> Result<Self, SettingsError> {
         let cwd = request.cwd.canonicalize().map_err(|source| SettingsError::CurrentDirectory { source })?;
         let home = request.home();
         let environment = environment_config(request.environment.iter().cloned())?;
@@ -135,7 +156,6 @@ impl Settings {
         let root = project.as_ref().and_then(|read| read.path.parent()).unwrap_or(&cwd).to_owned();
         let from_files = paths::Start { directory: &root, may_leave: false, home: home.as_deref() };
         let from_flags = paths::Start { directory: &cwd, may_leave: true, home: home.as_deref() };
-        let not_shown = view::why_not_shown(&cwd, home.as_deref());
         let mut defaults = request.defaults.clone();
         defaults.filesystem.read.extend(default_view(&cwd, home.as_deref()).unwrap_or_default().filesystem.read);
         let own_file = own.as_ref().map(|read| read.path.clone());
@@ -147,10 +167,7 @@ impl Settings {
             flags: from_flags.real_paths(request.flags.clone())?,
         };
         remote::complete(&mut layers, request, &remote::KeyPlaces { cwd: &cwd, own_file, home: home.as_deref() })?;
-        let mut policy = resolve(&layers, &Context { root, home })?;
-        remote::check_server(policy.runtime, &policy.remote)?;
-        start_in_view(&mut policy, &cwd, not_shown)?;
-        Ok(Self { policy, sources })
+        Ok(Self { layers, sources, cwd, root, home })
     }
 }
 

@@ -9,7 +9,7 @@ use hotcell_core::policy::{NoServer, RemotePolicy};
 use hotcell_core::runtime::{RuntimeChoice, RuntimeKind};
 
 use super::paths::Start;
-use super::{Request, SettingsError, key_file};
+use super::{Read, Request, SettingsError, key_file};
 
 /// What the name of a key file is relative to: a file's own directory, not that of the project, which is a stranger's.
 pub(super) struct KeyPlaces<'a> {
@@ -62,6 +62,28 @@ pub(super) fn check_server(runtime: RuntimeChoice, remote: &RemotePolicy) -> Res
     match remote.server(kind) {
         Ok(_) | Err(NoServer::Local { .. }) => Ok(()),
         Err(error) => Err(error),
+    }
+}
+
+/// A remote runtime that the settings choose, and its server: for those who look at the server and make no box.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct RemoteRuntime {
+    /// The kind of its boxes.
+    pub kind: RuntimeKind,
+    /// Where it is, and the key for it. It may be missing: see [`RemotePolicy::server`].
+    pub remote: RemotePolicy,
+}
+
+impl RemoteRuntime {
+    /// The remote runtime that the settings choose; none if they choose a local one. What boxes would be shown does not
+    /// matter, so this works in every directory.
+    pub fn load(request: &Request) -> Result<Option<Self>, SettingsError> {
+        let layers = Read::all(request)?.layers;
+        match resolve_runtime(&layers)? {
+            RuntimeChoice::Kind(kind) if kind.is_remote() => Ok(Some(Self { kind, remote: resolve_remote(&layers)? })),
+            _ => Ok(None),
+        }
     }
 }
 

@@ -11,7 +11,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use hotcell_core::config::{Layer, Origin};
 use hotcell_core::policy::{Access, Policy};
 
-use super::{Request, Settings, default_view};
+use super::{RemoteRuntime, Request, Settings, default_view};
 
 /// A directory of the test's own, removed with it: `home` and a `project` apart from it.
 struct Place(PathBuf);

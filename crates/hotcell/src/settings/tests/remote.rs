@@ -1,5 +1,7 @@
 //! Keys from files, and the variables of servers' own clients.
 
+use hotcell_core::runtime::RuntimeKind;
+
 use super::*;
 
 const E2B: &str = "[sandbox]\nmode = \"e2b\"\n[remote]\n";
@@ -217,4 +219,27 @@ fn what_a_run_is_made_from_can_be_shown() {
     flag(&mut request, "remote.api_key", "--flag", "hunter2");
     let shown = format!("{request:?}");
     assert!(shown.contains("E2B_API_KEY") && !shown.contains("hunter2"), "{shown}");
+}
+
+#[test]
+fn the_configured_server_is_known_in_every_directory() {
+    let place = Place::new();
+    let mut request = place.request("home");
+    assert_eq!(RemoteRuntime::load(&request).unwrap(), None);
+    place.write(USER_FILE, &format!("{E2B}url = \"https://e2b.example.org\"\napi_key = \"k\"\n"));
+    // No box would be made from here without saying what to show.
+    assert!(Settings::load(&request).is_err());
+    let runtime = RemoteRuntime::load(&request).unwrap().unwrap();
+    assert_eq!((runtime.kind, runtime.remote.url.as_deref()), (RuntimeKind::E2b, Some("https://e2b.example.org")));
+    assert_eq!(runtime.remote.api_key.unwrap().expose(), "k");
+    flag(&mut request, "sandbox.mode", "--runtime", "docker");
+    assert_eq!(RemoteRuntime::load(&request).unwrap(), None);
+    // One without an address is still the configured one.
+    flag(&mut request, "sandbox.mode", "--runtime", "cube");
+    place.write(USER_FILE, "");
+    let runtime = RemoteRuntime::load(&request).unwrap().unwrap();
+    assert!(runtime.remote.server(runtime.kind).is_err());
+    // What a project must not say is an error here as well.
+    place.write("project/hotcell.toml", "sandbox_backend = \"e2b\"\n");
+    assert!(RemoteRuntime::load(&place.request("project")).is_err());
 }
