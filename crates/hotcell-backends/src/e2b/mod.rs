@@ -64,6 +64,11 @@ impl E2bBackend {
         Ok(Self { shared: Arc::new(Shared { kind, client, server: own, owner }) })
     }
 
+    /// What sandboxes of such a server can hold, whoever's it is.
+    pub fn capabilities(kind: RuntimeKind) -> Capabilities {
+        probe::capabilities(kind)
+    }
+
     /// Removes the sandboxes that processes of this machine left there, or only finds them; nothing else is touched.
     pub async fn prune(kind: RuntimeKind, remote: &RemotePolicy, only_look: bool) -> Result<Pruned, RemoteError> {
         let client = lower::client(kind, remote)?;
@@ -104,7 +109,7 @@ impl SandboxBackend for E2bBackend {
     }
 
     async fn probe(&self) -> Capabilities {
-        probe::capabilities(self.shared.kind)
+        Self::capabilities(self.shared.kind)
     }
 
     async fn create(&self, plan: &Plan) -> Result<Box<dyn Sandbox>, CreateError> {

@@ -64,6 +64,11 @@ impl OpenSandboxBackend {
         Ok(Self { shared: Arc::new(Shared { client, server, via, owner }) })
     }
 
+    /// What sandboxes of such a server can hold, whoever's it is.
+    pub fn capabilities() -> Capabilities {
+        probe::capabilities()
+    }
+
     /// Removes the sandboxes that processes of this machine left there, or only finds them; nothing else is touched.
     pub async fn prune(remote: &RemotePolicy, only_look: bool) -> Result<Pruned, RemoteError> {
         let (client, _) = connect(remote)?;
@@ -84,7 +89,8 @@ async fn first_list(client: &Client) -> Result<Vec<Listed>, RemoteError> {
     filter.metadata = BTreeMap::from([(remote::HOST.to_owned(), remote::host_name())]);
     let patience = remote::patience(client.address());
     let server = format!("OpenSandbox at {}", client.address());
-    remote::first_call(server, patience, client.list(&filter)).await
+    // Of its own as well: a server that is busy is then told apart from one that is silent.
+    remote::first_call(server, patience, client.clone().within(patience).list(&filter)).await
 }
 
 async fn prune(client: &Client, listed: Vec<Listed>, only_look: bool) -> Pruned {
@@ -119,7 +125,7 @@ impl SandboxBackend for OpenSandboxBackend {
     }
 
     async fn probe(&self) -> Capabilities {
-        probe::capabilities()
+        Self::capabilities()
     }
 
     async fn create(&self, plan: &Plan) -> Result<Box<dyn Sandbox>, CreateError> {
