@@ -157,12 +157,17 @@ impl Client {
     pub async fn templates(&self) -> Result<Vec<Template>, CallError> {
         let operation = "list templates";
         let page = |path: &[&str]| self.api.get(operation, path).query("limit", "100");
+        // There is nothing else in these calls that could be missing.
+        let is_without = |error: &CallError| matches!(error.status(), Some(404 | 405 | 501));
         let listed: Result<Option<Vec<ListedTemplate>>, CallError> = match self.ask(page(&["v2", "templates"])).await {
-            Err(error) if is_without_route(&error) => self.ask(page(&["templates"])).await,
+            Err(error) if is_without(&error) => self.ask(page(&["templates"])).await,
             listed => listed,
         };
-        let listed = self.optional(listed, operation)?.unwrap_or_default();
-        Ok(listed.into_iter().map(ListedTemplate::read).collect())
+        let listed = listed.map_err(|error| match is_without(&error) {
+            true => CallError { why: Why::Unsupported { what: operation.to_owned() }, ..error },
+            false => error,
+        })?;
+        Ok(listed.unwrap_or_default().into_iter().map(ListedTemplate::read).collect())
     }
 
     /// Replaces what a sandbox may reach.
