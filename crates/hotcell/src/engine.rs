@@ -278,8 +278,14 @@ impl Engine {
     /// Starts one command in a box of its own, for streaming its input and output.
     pub async fn start(&self, policy: &Policy, config: SpawnConfig) -> Result<OneShot, EngineError> {
         let sandbox = self.create(policy).await?;
-        let process = sandbox.spawn(config).await?;
-        Ok(OneShot::new(sandbox, process))
+        match sandbox.spawn(config).await {
+            Ok(process) => Ok(OneShot::new(sandbox, process)),
+            Err(error) => {
+                // Whoever hears of the error may end at once, and with it what would remove the box later.
+                let _ = sandbox.destroy().await;
+                Err(error.into())
+            }
+        }
     }
 
     /// Ends everything: when this returns, nothing of this engine is left, unless somebody still holds a clone of it or

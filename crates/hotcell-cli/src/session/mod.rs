@@ -6,7 +6,7 @@ mod stdin;
 
 use hotcell::outcome::Outcome;
 use hotcell::policy::Policy;
-use hotcell::{Engine, OneShot};
+use hotcell::{Engine, Isolation, OneShot};
 use hotcell::{OutputEvents, ProcessStdin, SpawnConfig};
 
 use crate::failure::Failure;
@@ -51,9 +51,14 @@ pub(crate) async fn run(
     }
 }
 
-/// Waits for the command. Its box is only let go of: whoever ends the engine waits for all of it at once.
+/// Waits for the command. A local box is only let go of: whoever ends the engine waits for all of it at once. One on a server
+/// is removed, after what it changed was brought back.
 async fn finish(command: OneShot, engine: &Engine) -> Result<Outcome, Failure> {
-    command.wait().await.map_err(|error| Failure::engine(error, &engine.capabilities()))
+    let ended = match command.report().isolation {
+        Isolation::Remote => command.finish().await,
+        _ => command.wait().await,
+    };
+    ended.map_err(|error| Failure::engine(error, &engine.capabilities()))
 }
 
 /// Carries bytes and signals until the command and all its output have ended, or the user insists.
