@@ -41,11 +41,19 @@ Examples:
 
 Exit status: 0 if everything can be held; 125 if not, with every rule that cannot.";
 
+const DOCTOR_EXAMPLES: &str = "\
+Examples:
+  hotcell doctor                                   this machine, and the server of the configured runtime if that is remote
+  hotcell doctor --runtime opensandbox --sandbox-url https://sandbox.example.org
+
+Exit status: 0 if a box can be made, native unless a remote runtime is configured or named; 1 if not.";
+
 #[cfg(target_os = "linux")]
 const PRUNE_EXAMPLES: &str = "\
 Examples:
   hotcell prune                                    remove it
   hotcell prune --dry-run                          only show it
+  hotcell prune --runtime e2b                      also at the server that E2B's boxes are made by
 
 Exit status: 0 if nothing is left; 1 if something could not be removed, or with --dry-run if something is there.";
 
@@ -87,6 +95,10 @@ pub(crate) enum Command {
     #[command(after_help = PLAN_EXAMPLES)]
     Plan(PlanArguments),
     /// Show what this machine can hold, why not more, and what would change it
+    ///
+    /// If a remote runtime is configured or named, its server is asked as well: whether it answers and takes the key, and what
+    /// it can do. Nothing is made there.
+    #[command(after_help = DOCTOR_EXAMPLES)]
     Doctor(DoctorArguments),
     /// Start an interactive shell in a box
     ///
@@ -105,8 +117,9 @@ pub(crate) enum Command {
     /// Remove what programs that crashed left behind
     ///
     /// Boxes end with the program that made them, even if that is killed. What can remain are containers that an engine did not
-    /// remove, cgroups of a helper that was killed too, and half-written files of the image store. Only what is certainly a
-    /// box of Hotcell's, and nobody's any more, is removed. Images are for `hotcell image prune`.
+    /// remove, cgroups of a helper that was killed too, half-written files of the image store, and sandboxes on the server of a
+    /// remote runtime that is configured or named. Only what is certainly a box of Hotcell's, made on this machine and nobody's
+    /// any more, is removed. Images are for `hotcell image prune`.
     #[cfg(target_os = "linux")]
     #[command(after_help = PRUNE_EXAMPLES)]
     Prune(PruneArguments),
@@ -181,6 +194,9 @@ pub(crate) struct PlanArguments {
 
 #[derive(Debug, Args)]
 pub(crate) struct DoctorArguments {
+    #[command(flatten)]
+    pub(crate) runtime: RemoteRuntimeFlags,
+
     /// Print the findings as one JSON object
     #[arg(long)]
     pub(crate) json: bool,
@@ -239,6 +255,9 @@ pub(crate) struct VerifyArguments {
 #[cfg(target_os = "linux")]
 #[derive(Debug, Args)]
 pub(crate) struct PruneArguments {
+    #[command(flatten)]
+    pub(crate) runtime: RemoteRuntimeFlags,
+
     /// Show what would be removed, and remove nothing
     #[arg(long)]
     pub(crate) dry_run: bool,
@@ -252,6 +271,33 @@ pub(crate) struct PruneArguments {
 pub(crate) struct CompletionsArguments {
     /// Which shell
     pub(crate) shell: clap_complete::Shell,
+}
+
+/// The server of remote boxes.
+#[derive(Debug, Default, Args)]
+pub(crate) struct ServerFlags {
+    /// The address of the server that a remote box is made by [default: that of the runtime]
+    #[arg(long, value_name = "URL", help_heading = "Remote box")]
+    pub(crate) sandbox_url: Option<String>,
+
+    /// A file with the key for that server, which nobody else may read
+    #[arg(long, value_name = "FILE", help_heading = "Remote box")]
+    pub(crate) sandbox_key_file: Option<PathBuf>,
+
+    /// Accept that the key, files and code go to another machine unencrypted
+    #[arg(long, help_heading = "Remote box")]
+    pub(crate) plain_http: bool,
+}
+
+/// A remote runtime to look at, in place of the configured one.
+#[derive(Debug, Default, Args)]
+pub(crate) struct RemoteRuntimeFlags {
+    /// The remote runtime to look at: opensandbox, e2b or cube [default: the configured one, if it is remote]
+    #[arg(long, value_name = "NAME", help_heading = "Remote box")]
+    pub(crate) runtime: Option<String>,
+
+    #[command(flatten)]
+    pub(crate) server: ServerFlags,
 }
 
 /// What the box is and what the code in it may do; every flag is a key of hotcell.toml.
@@ -277,13 +323,8 @@ pub(crate) struct PolicyFlags {
     #[arg(long, value_name = "WHEN", help_heading = "Box")]
     pub(crate) pull: Option<String>,
 
-    /// The address of the server that a remote box is made by [default: that of the runtime]
-    #[arg(long, value_name = "URL", help_heading = "Remote box")]
-    pub(crate) sandbox_url: Option<String>,
-
-    /// A file with the key for that server, which nobody else may read
-    #[arg(long, value_name = "FILE", help_heading = "Remote box")]
-    pub(crate) sandbox_key_file: Option<PathBuf>,
+    #[command(flatten)]
+    pub(crate) server: ServerFlags,
 
     /// The template that a box of e2b or cube is made of [default: that of the server]
     #[arg(long, value_name = "NAME", help_heading = "Remote box")]
@@ -292,10 +333,6 @@ pub(crate) struct PolicyFlags {
     /// The snapshot that a box of opensandbox is made of, in place of an image
     #[arg(long, value_name = "NAME", help_heading = "Remote box")]
     pub(crate) snapshot: Option<String>,
-
-    /// Accept that the key, files and code go to another machine unencrypted
-    #[arg(long, help_heading = "Remote box")]
-    pub(crate) plain_http: bool,
 
     /// Use this policy file in place of your own; the project's can still tighten
     #[arg(long, value_name = "FILE", help_heading = "Box")]

@@ -12,6 +12,7 @@ mod json;
 mod output;
 mod policy_flags;
 mod progress;
+mod remote_flags;
 mod report;
 mod session;
 mod table;

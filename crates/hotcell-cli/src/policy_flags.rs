@@ -26,7 +26,6 @@ impl PolicyFlags {
             ("container.image", "--image", &self.image),
             ("container.runtime", "--oci-runtime", &self.oci_runtime),
             ("container.pull", "--pull", &self.pull),
-            ("remote.url", "--sandbox-url", &self.sandbox_url),
             ("remote.template", "--template", &self.template),
             ("remote.snapshot", "--snapshot", &self.snapshot),
         ];
@@ -43,9 +42,7 @@ impl PolicyFlags {
         for (key, flag, texts) in lists {
             texts.iter().try_for_each(|text| config.set(key, text, Origin::flag(flag)))?;
         }
-        if self.plain_http {
-            config.set("remote.plain_http", "true", Origin::flag("--plain-http"))?;
-        }
+        self.server.add_to(&mut config)?;
         if tty {
             config.set("process.tty", "true", Origin::flag("--tty"))?;
         }
@@ -61,7 +58,6 @@ impl PolicyFlags {
         files.write.extend(self.write.iter().map(|path| sourced(path, "--write")));
         files.overlay.extend(self.overlay.iter().map(|path| sourced(path, "--overlay")));
         files.deny.extend(self.deny.iter().map(|path| sourced(path, "--deny")));
-        config.remote.api_key_file = self.sandbox_key_file.as_deref().map(|path| sourced(path, "--sandbox-key-file"));
         config.process.cwd = self.cwd.as_deref().map(|path| sourced(path, "--cwd"));
     }
 }

@@ -1,16 +1,21 @@
 //! `hotcell doctor`: what this machine can hold, why not more, and what would change it.
 
 use hotcell::capability::{Capabilities, Capability};
-use hotcell::doctor::{Diagnosis, State, examine};
-use hotcell::plan::choose;
+use hotcell::doctor::{Diagnosis, Finding, State, examine};
+use hotcell::plan::plan;
 use hotcell::policy::Policy;
-use hotcell::runtime::RuntimeKind;
+use hotcell::runtime::{RuntimeChoice, RuntimeKind};
+use hotcell::settings::{RemoteRuntime, SettingsError};
 use serde::Serialize;
 
 use super::block_on;
 use crate::arguments::DoctorArguments;
 use crate::failure::Failure;
 use crate::{exit, json, output};
+
+/// All that is said about servers where none is configured.
+const NO_SERVER: &str = "No server is configured that would make boxes elsewhere; `hotcell doctor --runtime opensandbox` (or e2b, cube) \
+                         asks one.\n";
 
 /// Marks for good, limited and missing.
 struct Marks([&'static str; 3]);
@@ -51,20 +56,28 @@ struct FindingObject<'a> {
     fix: Option<&'a str>,
 }
 
-/// Whether a native box with the default policy can be made.
+/// Whether a box with the default policy can be made: a native one, or one of the remote runtime that is configured.
 #[derive(Serialize)]
 struct Verdict {
+    runtime: RuntimeKind,
     possible: bool,
     why_not: Option<String>,
 }
 
-/// Prints the findings; the exit code says whether a native box with the default policy can be made.
+/// Prints the findings; the exit code says whether a box with the default policy can be made.
 pub(crate) fn execute(arguments: &DoctorArguments) -> Result<u8, Failure> {
-    let diagnosis = block_on(async { Ok(examine().await) })?;
-    // Other kinds of boxes are there for those who ask for them; this is about what one gets without asking.
-    let native: Vec<Capabilities> = diagnosis.capabilities.iter().filter(is_native).cloned().collect();
-    let refused = choose(&Policy::default(), &native).err();
-    let verdict = Verdict { possible: refused.is_none(), why_not: refused.map(|refused| refused.to_string()) };
+    let configured = arguments.runtime.load()?;
+    let server = configured.as_ref().ok().and_then(Option::as_ref);
+    let mut diagnosis = block_on(async { Ok(examine(server).await) })?;
+    if let Err(error) = &configured {
+        diagnosis.findings.push(unreadable(error));
+    }
+    let mut verdict = Verdict::of(&diagnosis, server);
+    if let (Err(error), true) = (&configured, verdict.possible) {
+        // Without them nothing is run, whatever could be.
+        verdict =
+            Verdict { possible: false, why_not: Some(format!("the settings cannot be read: {error}")), ..verdict };
+    }
     let code = if verdict.possible { exit::SUCCESS } else { exit::INCOMPLETE };
     let shown = if arguments.json {
         as_json(&diagnosis, verdict)
@@ -74,8 +87,40 @@ pub(crate) fn execute(arguments: &DoctorArguments) -> Result<u8, Failure> {
     Ok(output::to_stdout(&shown)?.max(code))
 }
 
-fn is_native(capabilities: &&Capabilities) -> bool {
-    capabilities.kind == RuntimeKind::Native
+fn unreadable(error: &SettingsError) -> Finding {
+    let fix = Some("correct them; until then nothing is run".to_owned());
+    Finding { name: "settings".to_owned(), state: State::Missing, detail: error.to_string(), fix }
+}
+
+impl Verdict {
+    /// Other local kinds of boxes are there for those who ask for them; this is about what one gets without asking more.
+    fn of(diagnosis: &Diagnosis, configured: Option<&RemoteRuntime>) -> Self {
+        let mut policy = Policy::default();
+        let mut runtime = RuntimeKind::Native;
+        if let Some(configured) = configured {
+            runtime = configured.kind;
+            policy.runtime = RuntimeChoice::Kind(runtime);
+            policy.remote = configured.remote.clone();
+        }
+        let capabilities = diagnosis.capabilities.iter().find(|capabilities| capabilities.kind == runtime);
+        let why_not = match (&diagnosis.remote_problem, capabilities) {
+            (Some(problem), _) => Some(problem.clone()),
+            (None, Some(capabilities)) => plan(&policy, capabilities).err().map(|refusal| refusal.to_string()),
+            (None, None) => Some("it cannot be started; see above".to_owned()),
+        };
+        Self { runtime, possible: why_not.is_none(), why_not }
+    }
+
+    fn sentence(&self) -> String {
+        let name = match self.runtime {
+            RuntimeKind::Native => "A native box".to_owned(),
+            kind => format!("A box of the configured runtime, {kind},"),
+        };
+        match &self.why_not {
+            None => format!("{name} with the default policy can be made here.\n"),
+            Some(why_not) => format!("{name} with the default policy cannot be made here: {why_not}\n"),
+        }
+    }
 }
 
 fn as_json(diagnosis: &Diagnosis, default_policy: Verdict) -> String {
@@ -113,11 +158,9 @@ fn as_text(diagnosis: &Diagnosis, verdict: &Verdict, marks: &Marks) -> String {
         }
         capabilities.notes.iter().for_each(|note| text.push_str(&format!("{note}\n")));
     }
-    match &verdict.why_not {
-        None => text.push_str("\nA native box with the default policy can be made here.\n"),
-        Some(why_not) => {
-            text.push_str(&format!("\nA native box with the default policy cannot be made here: {why_not}\n"))
-        }
+    text.push_str(&format!("\n{}", verdict.sentence()));
+    if verdict.runtime == RuntimeKind::Native {
+        text.push_str(NO_SERVER);
     }
     text
 }

@@ -22,7 +22,7 @@ struct PrunedObject {
 struct FoundObject {
     kind: &'static str,
     name: String,
-    /// The engine or the store that it is in.
+    /// The engine, the store or the server that it is in.
     place: Option<String>,
     removed: bool,
     /// Why it could not be removed.
@@ -37,10 +37,17 @@ struct NotAsked {
 
 /// Removes what is left, or shows it.
 pub(crate) fn execute(arguments: &PruneArguments) -> Result<u8, Failure> {
-    let left =
-        block_on(async { Ok(if arguments.dry_run { leftovers::find().await } else { leftovers::remove().await }) })?;
+    let configured = arguments.runtime.load()?;
+    let server = configured.as_ref().ok().and_then(Option::as_ref);
+    let left = block_on(async {
+        Ok(if arguments.dry_run { leftovers::find(server).await } else { leftovers::remove(server).await })
+    })?;
     let mut pruned = PrunedObject { dry_run: arguments.dry_run, found: Vec::new(), not_asked: Vec::new() };
     pruned.add(left);
+    if let Err(error) = configured {
+        let place = "the server of remote boxes, if one is configured".to_owned();
+        pruned.not_asked.push(NotAsked { place, why: format!("the settings cannot be read: {error}") });
+    }
     pruned.add_store();
     let shown = if arguments.json { json::line(&pruned) } else { output::printable(&as_text(&pruned)) };
     let left = pruned.found.iter().any(|found| !found.removed);
@@ -61,6 +68,13 @@ impl PrunedObject {
         }
         for Leftover { name, problem, .. } in left.cgroups {
             self.push("cgroup", name, None, problem);
+        }
+        let Some(server) = left.server else { return };
+        for Leftover { name, problem, .. } in server.sandboxes {
+            self.push("sandbox", name, Some(server.address.clone()), problem);
+        }
+        if let Some(why) = server.unanswered {
+            self.not_asked.push(NotAsked { place: server.address, why });
         }
     }
 

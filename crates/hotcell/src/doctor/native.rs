@@ -15,6 +15,7 @@ pub(super) async fn examine() -> Diagnosis {
             user: String::new(),
             findings: vec![finding("helper process", State::Missing, error.to_string(), None)],
             capabilities: Vec::new(),
+            remote_problem: None,
         },
     }
 }
@@ -46,6 +47,7 @@ fn diagnose(backend: &NativeBackend) -> Diagnosis {
         user,
         findings,
         capabilities: vec![backend.capabilities().clone()],
+        remote_problem: None,
     }
 }
 
