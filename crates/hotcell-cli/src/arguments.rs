@@ -63,6 +63,7 @@ Examples:
   hotcell verify --filter kernel. --verbose        one group, every check
   hotcell verify --knock-out seccomp               what would get through without that layer
   hotcell verify --runtime native --runtime bwrap --html report.html
+  hotcell verify --runtime opensandbox             what protects this machine from a server's box; the rest is the server's word
 
 Exit status: 0 if everything held; 1 if anything is BROKEN, a known gap was not found, or nothing was proven.";
 
@@ -215,13 +216,24 @@ pub(crate) struct ShellArguments {
 #[cfg(target_os = "linux")]
 #[derive(Debug, Args)]
 pub(crate) struct VerifyArguments {
-    /// The boxes to attack: native, docker, oci, gvisor, or bwrap or unshare to compare with; repeatable [default: native]
+    /// The boxes to attack: native, docker, oci, gvisor, opensandbox, e2b, cube, or bwrap or unshare to compare with; repeatable [default: native]
     #[arg(long, value_name = "NAME")]
     pub(crate) runtime: Vec<String>,
 
-    /// The image that containers are made of [default: that of the runtime]
+    /// The image that containers, or boxes of opensandbox, are made of [default: that of the runtime]
     #[arg(long, value_name = "NAME")]
     pub(crate) image: Option<String>,
+
+    #[command(flatten)]
+    pub(crate) server: ServerFlags,
+
+    /// The template that boxes of e2b or cube are made of [default: that of the server]
+    #[arg(long, value_name = "NAME", help_heading = "Remote box")]
+    pub(crate) template: Option<String>,
+
+    /// Give remote boxes the network of their server, for servers that cannot keep boxes off it
+    #[arg(long, help_heading = "Remote box")]
+    pub(crate) open_network: bool,
 
     /// The OCI runtime of containers, as a name or a path [default: that of the runtime]
     #[arg(long, value_name = "NAME")]

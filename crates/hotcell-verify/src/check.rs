@@ -181,6 +181,8 @@ pub enum Need {
     UserName,
     /// A device node that this user may open.
     Device(&'static str),
+    /// A helper process of Hotcell's on this machine.
+    Helper,
 }
 
 /// A check about `group`, named `id`, that tries `tries`; the rest is added with the methods below.

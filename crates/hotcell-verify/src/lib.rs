@@ -18,6 +18,7 @@ mod attempt;
 pub mod check;
 pub mod checks;
 pub mod cve;
+mod elsewhere;
 pub mod expect;
 pub mod knockout;
 pub mod layer;

@@ -6,6 +6,7 @@ use hotcell_linux::landlock::Abi;
 
 use crate::attempt::{Tried, attempt};
 use crate::check::{Check, Need};
+use crate::layer::Layer;
 use crate::target::{Host, NotRun, Target};
 use crate::verdict::Finding;
 use crate::{checks, expect};
@@ -76,6 +77,10 @@ impl Suite {
                 None => attempt(check, target).await,
             };
             let mut finding = Finding::new(check, &control, &tried);
+            if target.is_elsewhere() {
+                // An error of another machine's kernel points to no layer of ours.
+                finding.layers.retain(|layer| *layer == Layer::Supervisor);
+            }
             finding.known_gap = expect::gap(target.name(), check.id, rustix::process::geteuid().is_root());
             findings.push(finding);
         }
@@ -102,6 +107,9 @@ fn means(word: &str, check: &Check) -> bool {
 
 /// What a check needs and the sandbox does not have, although this machine does.
 async fn missing_inside(check: &Check, target: &dyn Target) -> Option<String> {
+    if let Some(reason) = target.beyond(check) {
+        return Some(reason);
+    }
     for need in check.needs {
         match need {
             Need::Program(name) if !target.answers(&format!("command -v {name}")).await => {
@@ -109,6 +117,9 @@ async fn missing_inside(check: &Check, target: &dyn Target) -> Option<String> {
             }
             Need::UserName if !target.answers("id -un").await => {
                 return Some("the image has no name for the user".to_owned());
+            }
+            Need::Helper if target.is_elsewhere() => {
+                return Some("its boxes need no helper on this machine".to_owned());
             }
             Need::HostSystem if target.has_image() => return Some("what is there is the image's own".to_owned()),
             _ => {}
@@ -128,7 +139,7 @@ fn missing(check: &Check) -> Option<String> {
         Need::Address => {
             crate::arena::own_address().is_none().then(|| "this machine has no address but its loopback's".to_owned())
         }
-        Need::HostSystem | Need::UserName => None,
+        Need::HostSystem | Need::UserName | Need::Helper => None,
         Need::Program(name) => {
             let path = std::env::var_os("PATH").unwrap_or_default();
             let there = std::env::split_paths(&path).any(|directory| directory.join(name).is_file());

@@ -3,7 +3,9 @@
 use std::fs;
 use std::io::IsTerminal;
 
+use hotcell::config::Origin;
 use hotcell::runtime::{RuntimeChoice, RuntimeKind};
+use hotcell::settings::{RemoteRuntime, Request};
 use hotcell::{Engine, EngineOptions};
 use hotcell_verify::check::Check;
 use hotcell_verify::knockout::{self, Boxes};
@@ -12,21 +14,21 @@ use hotcell_verify::target::{self, MadeOf, Target};
 use hotcell_verify::{Layer, Suite};
 
 use super::block_on;
-use crate::arguments::VerifyArguments;
+use crate::arguments::{ServerFlags, VerifyArguments};
 use crate::failure::Failure;
 use crate::{exit, json, output};
 
 /// Tries the checks; the exit code says whether anything got through, or was not as expected.
 pub(crate) fn execute(arguments: &VerifyArguments) -> Result<u8, Failure> {
-    let made_of = MadeOf { image: arguments.image.clone(), oci_runtime: arguments.oci_runtime.clone() };
-    let targets = targets(&arguments.runtime, &made_of)?;
+    check_flags(arguments)?;
+    let targets = targets(arguments)?;
     let boxes = boxes(&arguments.knock_out)?;
     let mut suite = Suite::filtered(&arguments.filter).map_err(|error| Failure::usage(&error.to_string()))?;
     if arguments.list {
         return output::to_stdout(&output::printable(&list(suite.checks())));
     }
     for name in &arguments.runtime {
-        see_it_start(name, &made_of)?;
+        see_it_start(name, &made_of(name, arguments)?)?;
     }
     let mut progress = Progress::new(suite.checks().len() * (targets.len() + boxes.len()));
     let examination = Report::examine(&mut suite, &targets, &boxes, |sandbox, check| progress.next(sandbox, check));
@@ -44,10 +46,55 @@ pub(crate) fn execute(arguments: &VerifyArguments) -> Result<u8, Failure> {
     Ok(output::to_stdout(&shown)?.max(code))
 }
 
-fn targets(names: &[String], made_of: &MadeOf) -> Result<Vec<Box<dyn Target>>, Failure> {
+fn targets(arguments: &VerifyArguments) -> Result<Vec<Box<dyn Target>>, Failure> {
     let native = ["native".to_owned()];
-    let names = if names.is_empty() { &native } else { names };
-    names.iter().map(|name| target::named(name, made_of).map_err(|error| Failure::usage(&error.to_string()))).collect()
+    let names = if arguments.runtime.is_empty() { &native[..] } else { &arguments.runtime };
+    let target = |name: &String| {
+        target::named(name, &made_of(name, arguments)?).map_err(|error| Failure::usage(&error.to_string()))
+    };
+    names.iter().map(target).collect()
+}
+
+/// What boxes of this name are made of. The server of remote ones is the configured one, or that of the flags.
+fn made_of(name: &str, arguments: &VerifyArguments) -> Result<MadeOf, Failure> {
+    let mut made_of = MadeOf {
+        image: arguments.image.clone(),
+        oci_runtime: arguments.oci_runtime.clone(),
+        open_network: arguments.open_network,
+        ..MadeOf::default()
+    };
+    if is_remote(name) && !arguments.list {
+        let mut request = Request::of_this_process()?;
+        request.flags.set("sandbox.mode", name, Origin::flag("--runtime"))?;
+        if let Some(template) = &arguments.template {
+            request.flags.set("remote.template", template, Origin::flag("--template"))?;
+        }
+        arguments.server.add_to(&mut request.flags)?;
+        if let Some(runtime) = RemoteRuntime::load(&request)? {
+            made_of.remote = runtime.remote;
+        }
+    }
+    Ok(made_of)
+}
+
+fn is_remote(name: &str) -> bool {
+    name.parse::<RuntimeKind>().is_ok_and(RuntimeKind::is_remote)
+}
+
+/// Refuses what was asked for in so many words and would not be used.
+fn check_flags(arguments: &VerifyArguments) -> Result<(), Failure> {
+    let ServerFlags { sandbox_url, sandbox_key_file, plain_http } = &arguments.server;
+    let given = sandbox_url.is_some()
+        || sandbox_key_file.is_some()
+        || *plain_http
+        || arguments.template.is_some()
+        || arguments.open_network;
+    if given && !arguments.runtime.iter().any(|name| is_remote(name)) {
+        let flags = "--sandbox-url, --sandbox-key-file, --template, --plain-http and --open-network";
+        let message = format!("{flags} have no meaning for a local box; add --runtime opensandbox, e2b or cube");
+        return Err(Failure::usage(&message));
+    }
+    Ok(())
 }
 
 /// A kind of box that cannot be had here would fail every check, and prove nothing.
@@ -57,6 +104,7 @@ fn see_it_start(name: &str, made_of: &MadeOf) -> Result<(), Failure> {
     let mut options = EngineOptions::default().warm(0);
     options.runtime = RuntimeChoice::Kind(kind);
     options.oci_runtime.clone_from(&made_of.oci_runtime);
+    options.remote.clone_from(&made_of.remote);
     block_on(async {
         let started = Engine::with_options(options).await;
         started

@@ -5,14 +5,20 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use async_trait::async_trait;
 use hotcell::outcome::ViolationKind;
+use hotcell::policy::NetworkMode;
+use hotcell::runtime::RuntimeChoice;
 use hotcell::{
     Capability, Control, Engine, EngineError, NoBackend, Policy, RuntimeKind, Sandbox, SandboxBackend, SandboxOutput,
     SpawnConfig, Status,
 };
+use hotcell_backends::e2b::E2bBackend;
 use hotcell_backends::native::{Layers, NativeBackend};
+use hotcell_backends::opensandbox::OpenSandboxBackend;
 use hotcell_backends::registry::{self, StartOptions};
 
 use super::{Job, MadeOf, NotRun, Ran, Target};
+use crate::check::Check;
+use crate::elsewhere;
 
 /// Boxes of one backend, made anew for every attack: what the supervisor has open at the time of an attack is then open
 /// when the backend starts, too.
@@ -44,7 +50,7 @@ impl Boxed {
         }
     }
 
-    /// With another image or OCI runtime than that of the backend.
+    /// With another image, OCI runtime or server than that of the backend.
     #[must_use]
     pub fn made_of(mut self, made_of: MadeOf) -> Self {
         self.made_of = made_of;
@@ -60,6 +66,7 @@ impl Boxed {
     pub async fn engine(&self) -> Result<Engine, String> {
         let mut options = StartOptions::warm(0);
         options.oci_runtime = self.made_of.oci_runtime.clone();
+        options.remote = self.made_of.remote.clone();
         let backend: Arc<dyn SandboxBackend> = match self.kind {
             RuntimeKind::Native => {
                 Arc::new(NativeBackend::start_with(options, self.layers).await.map_err(|error| in_full(&error))?)
@@ -89,6 +96,14 @@ impl Boxed {
             policy.approximate.extend(Control::ALL);
         }
         policy.container.image = self.made_of.image.clone();
+        if self.kind.is_remote() {
+            // Naming the runtime says that its server may be trusted with what isolates there.
+            policy.runtime = RuntimeChoice::Kind(self.kind);
+            policy.remote = self.made_of.remote.clone();
+            if self.made_of.open_network {
+                policy.network = NetworkMode::Open;
+            }
+        }
         policy
     }
 
@@ -138,7 +153,20 @@ impl Target for Boxed {
     }
 
     fn has_image(&self) -> bool {
-        self.kind == RuntimeKind::Docker || self.made_of.image.is_some()
+        self.kind == RuntimeKind::Docker || self.kind.is_remote() || self.made_of.image.is_some()
+    }
+
+    fn is_elsewhere(&self) -> bool {
+        self.kind.is_remote()
+    }
+
+    fn beyond(&self, check: &Check) -> Option<String> {
+        let capabilities = match self.kind {
+            RuntimeKind::Opensandbox => OpenSandboxBackend::capabilities(),
+            RuntimeKind::E2b | RuntimeKind::Cube => E2bBackend::capabilities(self.kind),
+            _ => return None,
+        };
+        elsewhere::beyond(check, &capabilities)
     }
 
     async fn answers(&self, script: &str) -> bool {

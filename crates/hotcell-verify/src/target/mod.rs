@@ -10,6 +10,7 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use hotcell::layers::PolicyError;
+use hotcell::policy::RemotePolicy;
 use hotcell::runtime::UnknownRuntime;
 use hotcell::{Policy, RuntimeKind};
 use hotcell_backends::registry;
@@ -92,13 +93,18 @@ pub enum UnknownTarget {
     NotInstalled(&'static str),
 }
 
-/// What containers are made of, where that is not the backend's choice.
+/// What boxes are made of, and where, as far as that is not the backend's choice.
 #[derive(Debug, Clone, Default)]
 pub struct MadeOf {
-    /// The image.
+    /// The image of containers, and of boxes of OpenSandbox.
     pub image: Option<String>,
-    /// The OCI runtime, as a name or a path.
+    /// The OCI runtime of containers, as a name or a path.
     pub oci_runtime: Option<String>,
+    /// The server of remote boxes.
+    pub remote: RemotePolicy,
+    /// Whether remote boxes get their server's network: for servers that cannot keep boxes off it. What they reach is not
+    /// looked at either way.
+    pub open_network: bool,
 }
 
 /// The sandbox of this name: a backend of Hotcell's, `bwrap` or `unshare`.
@@ -128,6 +134,16 @@ pub trait Target: Debug + Sync {
     /// Whether its system directories are those of an image. Most sandboxes show the host's own.
     fn has_image(&self) -> bool {
         false
+    }
+
+    /// Whether it is on another machine, as far as anybody can tell.
+    fn is_elsewhere(&self) -> bool {
+        false
+    }
+
+    /// Why a check says nothing about this sandbox, if so.
+    fn beyond(&self, _check: &Check) -> Option<String> {
+        None
     }
 
     /// Whether a shell in it succeeds with this script, where that is not a matter of course.

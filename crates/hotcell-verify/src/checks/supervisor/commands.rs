@@ -12,7 +12,7 @@ use hotcell::{SpawnConfig, SpawnError};
 use super::helpers;
 use crate::arena::Arena;
 use crate::check::Group::Supervisor;
-use crate::check::{Check, Impact, Seen, Supervised, check};
+use crate::check::{Check, Impact, Need, Seen, Supervised, check};
 use crate::checks::kept::{Kept, on_host, policy, said, sh, text};
 use crate::target::{Boxed, in_full};
 
@@ -66,7 +66,8 @@ pub(in crate::checks) const CHECKS: &[Check] = &[
         .supervised(Supervised {
             naive: |_| variables_of_a_child(),
             hotcell: |boxed, arena| Box::pin(helper_environment(boxed, arena)),
-        }),
+        })
+        .needs(&[Need::Helper]),
 ];
 
 const LINK: &str = "cd '{workspace}' && ln -s '{host}' link && ln -s ../host relative";

@@ -9,7 +9,7 @@ use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
 use super::helpers;
 use crate::arena::Arena;
 use crate::check::Group::Supervisor;
-use crate::check::{Check, Impact, Seen, Supervised, check};
+use crate::check::{Check, Impact, Need, Seen, Supervised, check};
 use crate::checks::kept::{Kept, LONG, host_shell, on_host, policy, said, sh, text};
 use crate::target::{Boxed, in_full};
 
@@ -32,7 +32,8 @@ pub(in crate::checks) const CHECKS: &[Check] = &[
     check("supervisor.killed-helper", Supervisor, "outlive Hotcell's helper when that is killed")
         .safe("every box ends, and whoever asks is told")
         .impact(Impact::HostDoS)
-        .supervised(Supervised { naive: leave_naively, hotcell: |boxed, arena| Box::pin(killed_helper(boxed, arena)) }),
+        .supervised(Supervised { naive: leave_naively, hotcell: |boxed, arena| Box::pin(killed_helper(boxed, arena)) })
+        .needs(&[Need::Helper]),
     check("supervisor.other-box", Supervisor, "find files, processes and sockets of another box")
         .safe("boxes share nothing")
         .impact(Impact::Lateral)
