@@ -398,6 +398,16 @@ async fn logs_are_as_long_as_they_say() {
 }
 
 #[tokio::test]
+async fn a_background_command_is_known_when_its_id_is_told() {
+    let started = b"{\"type\":\"init\",\"text\":\"a1\"}\n\n{\"type\":\"execution_complete\"}\n\n";
+    let unknown = || Play::answer(404, r#"{"message":"command not found"}"#);
+    let plays = vec![Play::stream(started), unknown(), unknown(), Play::answer(200, r#"{"running":true}"#)];
+    let player = Player::of(plays);
+    assert_eq!(execd(&player).start_background(&Command::line("x")).await.unwrap(), "a1");
+    assert_eq!(player.connections(), 4);
+}
+
+#[tokio::test]
 async fn what_would_lead_elsewhere_is_refused_before_anything_is_sent() {
     let player = Player::one(Play::answer(200, "{}"));
     let execd = execd(&player);
