@@ -408,6 +408,19 @@ async fn a_background_command_is_known_when_its_id_is_told() {
 }
 
 #[tokio::test]
+async fn a_command_that_cannot_have_its_input_is_ended() {
+    let started = stream_head(b"{\"type\":\"init\",\"text\":\"a1\"}\n\n");
+    let refused = Play::answer(500, r#"{"message":"no more sessions"}"#);
+    let player = Player::of(vec![Play::Hold(started), refused, Play::answer(200, "")]);
+    let error = execd(&player).run_exact(&Command::line("cat"), true).await.unwrap_err();
+    assert!(error.to_string().contains("no more sessions"), "{error}");
+    let requests = player.requests();
+    let asked: Vec<&str> = requests.iter().map(|request| request.lines().next().unwrap()).collect();
+    assert_eq!(asked[..3], ["POST /command HTTP/1.1", "POST /pty HTTP/1.1", "DELETE /command?id=a1 HTTP/1.1"]);
+    assert!(asked[3].starts_with("DELETE /directories?path=%2Ftmp%2F.hotcell-"), "{asked:?}");
+}
+
+#[tokio::test]
 async fn what_would_lead_elsewhere_is_refused_before_anything_is_sent() {
     let player = Player::one(Play::answer(200, "{}"));
     let execd = execd(&player);

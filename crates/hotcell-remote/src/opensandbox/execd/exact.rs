@@ -84,11 +84,17 @@ impl Execd {
                 None => return Err(self.garbled(OPERATION, "it does not say the command's id")),
             }
         };
-        let (input, session) = if piped {
-            let (input, session) = input::open(self, &directory).await?;
-            (Some(input), Some(session))
-        } else {
-            (None, None)
+        let (input, session) = match piped {
+            false => (None, None),
+            true => match input::open(self, &directory).await {
+                Ok((input, session)) => (Some(input), Some(session)),
+                Err(error) => {
+                    // It would wait for its input for ever. What matters is why it has none.
+                    let _ = self.interrupt(&id).await;
+                    let _ = self.remove_directory(&directory).await;
+                    return Err(error);
+                }
+            },
         };
         Ok(Exact {
             execd: self.clone(),
