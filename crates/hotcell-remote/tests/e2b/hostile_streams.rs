@@ -75,6 +75,7 @@ async fn events_that_make_no_sense_are_errors() {
         ("nothing at all", vec![]),
         ("only the last message", vec![last()]),
         ("no start", vec![end(), last()]),
+        ("output in place of the start", vec![event(r#"{"data":{"stdout":"aGk="}}"#), end(), last()]),
         ("output before the start", vec![event(r#"{"data":{"stdout":"aGk="}}"#), start(), end(), last()]),
         ("a sign of life before the start", vec![event(r#"{"keepalive":{}}"#), start(), end(), last()]),
         ("two starts", vec![start(), start(), end(), last()]),
@@ -211,12 +212,14 @@ async fn execute(play: Play) -> Result<usize, CallError> {
 
 #[tokio::test]
 async fn an_execution_that_is_cut_at_any_byte_is_no_success() {
-    let wire = chunked("application/json", &cells());
-    let complete = wire.len() - "\r\n0\r\n\r\n".len();
-    for cut in 0..=wire.len() {
-        match execute(Play::Cut(wire[..cut].to_vec())).await {
-            Ok(outputs) => assert!(cut >= complete && outputs == 2, "success after {cut} of {complete} bytes"),
-            Err(error) => assert!(cut < complete && told(&error), "{cut} of {complete}: {error}"),
+    let unchunked = [b"HTTP/1.1 200 OK\r\nconnection: close\r\n\r\n".to_vec(), cells().concat()].concat();
+    for (wire, after) in [(chunked("application/json", &cells()), "\r\n0\r\n\r\n".len()), (unchunked, 0)] {
+        let complete = wire.len() - after;
+        for cut in 0..=wire.len() {
+            match execute(Play::Cut(wire[..cut].to_vec())).await {
+                Ok(outputs) => assert!(cut >= complete && outputs == 2, "success after {cut} of {complete} bytes"),
+                Err(error) => assert!(cut < complete && told(&error), "{cut} of {complete}: {error}"),
+            }
         }
     }
 }
