@@ -136,8 +136,21 @@ async fn a_message_that_announces_gigabytes_is_not_waited_for() {
 async fn a_message_that_comes_a_byte_at_a_time_is_given_up() {
     let started = [chunked_head(STREAM), chunk(&event(r#"{"start":{"pid":1}}"#))].concat();
     let half = [started, chunk(&[0, 0, 0, 100, 0])].concat();
-    let error = run(Play::Drip(half, chunk(b" "))).await.unwrap_err();
+    // The sandbox would say that the command still runs.
+    let player =
+        Player::new([Play::Drip(half, chunk(b" ")), answer("200 OK", "", r#"{"processes":[{"pid":1}]}"#)]).await;
+    let mut running = player.envd().await.start(&command()).await.unwrap();
+    let error = timeout(LONG, running.next()).await.expect("it hangs").unwrap_err();
     assert!(matches!(error.why, Why::TooSlow { .. }), "{error}");
+    assert_eq!(player.heard().len(), 1);
+}
+
+#[tokio::test]
+async fn a_command_must_start_before_the_deadline() {
+    let player = Player::new([Play::Say(chunked_head(STREAM))]).await;
+    let deadline = Duration::from_millis(100);
+    let error = player.envd().await.within(deadline).start(&command()).await.unwrap_err();
+    assert!(matches!(error.why, Why::TooSlow { waited } if waited == deadline), "{error}");
 }
 
 #[tokio::test]
