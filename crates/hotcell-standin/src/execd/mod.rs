@@ -44,7 +44,7 @@ pub(crate) struct Options {
     /// Where to listen: a loopback address; with port 0 any free one. Standard output says which.
     #[arg(long, required_unless_present = "in_container")]
     listen: Option<SocketAddr>,
-    /// Listens on port 44772 of all addresses; refused outside of a container.
+    /// Listens on port 44772 of all addresses; refused outside of a sandbox of OpenSandbox.
     #[arg(long, conflicts_with = "listen")]
     in_container: bool,
     /// Sends all output of a terminal before its exit. The real one says that the process has ended as soon as it has,

@@ -179,6 +179,21 @@ def signed_addresses_need_no_token(box):
             raise AssertionError(f"{wrong} was accepted")
 
 
+def without_its_token_a_sandbox_does_nothing(box):
+    for token, expected in ((None, 401), ("wrong", 401), (box._envd_access_token, 200)):
+        headers = {"E2b-Sandbox-Id": box.sandbox_id, "E2b-Sandbox-Port": "49983", "Content-Type": "application/json"}
+        if token is not None:
+            headers["X-Access-Token"] = token
+        address = os.environ["E2B_SANDBOX_URL"] + "/process.Process/List"
+        request = urllib.request.Request(address, data=b"{}", headers=headers)
+        try:
+            with urllib.request.urlopen(request) as response:
+                status = response.status
+        except urllib.error.HTTPError as error:
+            status = error.code
+        assert status == expected, (token, status)
+
+
 def sandboxes_are_listed_by_metadata_and_page(box):
     mark = uuid.uuid4().hex
     boxes = [Sandbox.create(timeout=60, metadata={"mark": mark, "n": f"{n} & more"}) for n in range(3)]
@@ -283,6 +298,7 @@ CASES = [
     files_go_up_and_down,
     files_are_listed_moved_and_removed,
     signed_addresses_need_no_token,
+    without_its_token_a_sandbox_does_nothing,
     sandboxes_are_listed_by_metadata_and_page,
     a_lifetime_can_be_changed_and_ends,
     a_sandbox_is_paused_and_connected_to,
