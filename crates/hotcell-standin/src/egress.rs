@@ -13,6 +13,7 @@ use axum::extract::State;
 use axum::http::{HeaderMap, StatusCode};
 use axum::response::Response;
 use axum::routing::get;
+use rustix::io::Errno;
 use rustix::net::netlink::SocketAddrNetlink;
 use rustix::net::{AddressFamily, RecvFlags, SendFlags, SocketType, recv, sendto, socket};
 use serde_json::{Value, json};
@@ -42,7 +43,7 @@ pub(crate) async fn run() -> Result<()> {
     if policy["egress"].as_array().is_some_and(|rules| !rules.is_empty()) {
         bail!("this stand-in can deny everything or nothing, and there are rules");
     }
-    let listener = listen::in_container(SocketAddr::new(listen::EVERYWHERE, PORT)).await?;
+    let listener = listen::in_container(SocketAddr::new(listen::EVERYWHERE, PORT), TOKEN).await?;
     if denies && mode == "dns+nft" {
         forget_default_route(AddressFamily::INET)?;
         forget_default_route(AddressFamily::INET6)?;
@@ -73,10 +74,11 @@ fn forget_default_route(family: AddressFamily) -> Result<()> {
     let (length, _) = recv(&routes, &mut answer[..], RecvFlags::empty()).context("the kernel does not answer")?;
     // struct nlmsghdr (16 bytes), then a negative error number.
     let error = answer[..length].get(16..20).and_then(|bytes| <[u8; 4]>::try_from(bytes).ok()).map(i32::from_ne_bytes);
-    match error.map(i32::abs) {
-        Some(0) => Ok(()),
-        Some(error) if error == rustix::io::Errno::SRCH.raw_os_error() => Ok(()),
-        Some(error) => bail!("the default route stays: {}", std::io::Error::from_raw_os_error(error)),
+    match error.map(|error| Errno::from_raw_os_error(-error)) {
+        Some(error) if error.raw_os_error() == 0 => Ok(()),
+        // No such route, or no routes of this family at all.
+        Some(Errno::SRCH | Errno::NOENT) => Ok(()),
+        Some(error) => bail!("the default route stays: {error}"),
         None => bail!("the kernel's answer is too short"),
     }
 }

@@ -19,10 +19,11 @@ pub(crate) async fn on_loopback(address: SocketAddr) -> Result<TcpListener> {
     TcpListener::bind(address).await.with_context(|| format!("cannot listen on {address}"))
 }
 
-/// Listens at `address`, whatever it is: in a container that OpenSandbox made, whose network is that server's business.
-pub(crate) async fn in_container(address: SocketAddr) -> Result<TcpListener> {
+/// Listens at `address`, whatever it is: in a container that OpenSandbox made, whose network is that server's business. It
+/// is known by the variable `given`.
+pub(crate) async fn in_container(address: SocketAddr, given: &str) -> Result<TcpListener> {
     let is_container = ["/.dockerenv", "/run/.containerenv"].into_iter().any(|sign| Path::new(sign).exists());
-    if !is_container || std::env::var_os("OPENSANDBOX_ID").is_none() {
+    if !is_container || std::env::var_os(given).is_none() {
         bail!("this is not a sandbox of OpenSandbox, and only there anything but a loopback address is listened on");
     }
     TcpListener::bind(address).await.with_context(|| format!("cannot listen on {address}"))

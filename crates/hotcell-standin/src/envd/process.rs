@@ -145,7 +145,7 @@ impl Process {
         pumps.shutdown().await;
         *self.input.lock().await = Input::None;
         let lost = || Ended { code: -1, exited: false, status: "lost".to_owned() };
-        let _ = self.end.send(Some(ended.unwrap_or_else(|_| lost())));
+        self.end.send_replace(Some(ended.unwrap_or_else(|_| lost())));
         *locked(&self.listeners) = None;
     }
 

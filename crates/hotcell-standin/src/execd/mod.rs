@@ -80,7 +80,7 @@ fn locked<T>(lock: &Mutex<T>) -> MutexGuard<'_, T> {
 pub(crate) async fn run(options: Options) -> Result<()> {
     let listener = match options.listen {
         Some(address) if !options.in_container => listen::on_loopback(address).await?,
-        _ => listen::in_container(SocketAddr::new(listen::EVERYWHERE, PORT)).await?,
+        _ => listen::in_container(SocketAddr::new(listen::EVERYWHERE, PORT), "OPENSANDBOX_ID").await?,
     };
     let execd = Arc::new(Execd {
         token: std::env::var("EXECD_ACCESS_TOKEN").ok().filter(|token| !token.is_empty()),
