@@ -3,6 +3,7 @@
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "tests assert by panicking")]
 
+mod bad_servers;
 mod engines;
 mod exit_codes;
 mod hostile_images;
@@ -16,6 +17,7 @@ mod place;
 mod plan;
 mod prune;
 mod remote;
+mod servers;
 mod settings;
 mod signals;
 mod streams;
