@@ -74,11 +74,11 @@ fn forget_default_route(family: AddressFamily) -> Result<()> {
     let (length, _) = recv(&routes, &mut answer[..], RecvFlags::empty()).context("the kernel does not answer")?;
     // struct nlmsghdr (16 bytes), then a negative error number.
     let error = answer[..length].get(16..20).and_then(|bytes| <[u8; 4]>::try_from(bytes).ok()).map(i32::from_ne_bytes);
-    match error.map(|error| Errno::from_raw_os_error(-error)) {
-        Some(error) if error.raw_os_error() == 0 => Ok(()),
-        // No such route, or no routes of this family at all.
-        Some(Errno::SRCH | Errno::NOENT) => Ok(()),
-        Some(error) => bail!("the default route stays: {error}"),
+    // No such route, or no routes of this family at all.
+    let not_there = [Errno::SRCH, Errno::NOENT].map(Errno::raw_os_error);
+    match error.map(i32::wrapping_neg) {
+        Some(error) if error == 0 || not_there.contains(&error) => Ok(()),
+        Some(error) => bail!("the default route stays: {}", std::io::Error::from_raw_os_error(error)),
         None => bail!("the kernel's answer is too short"),
     }
 }
