@@ -70,6 +70,14 @@ impl Failure {
     }
 }
 
+/// How a command that failed ended: never well.
+fn failed(failure: &Failure) -> Result<Exit, Why> {
+    match failure.exit() {
+        Exit::Code(0) => Err(Why::Garbled { what: "a command failed with the exit code 0".to_owned() }),
+        exit => Ok(exit),
+    }
+}
+
 /// The signal in a sentence of Go's: `signal: killed`, `signal: segmentation fault (core dumped)`.
 fn signal(line: &str) -> Option<i32> {
     const NAMES: [(&str, i32); 18] = [
@@ -164,7 +172,7 @@ impl Running {
                     value: error.evalue.unwrap_or_default(),
                     traceback: error.traceback.unwrap_or_default(),
                 };
-                self.exit = Some(failure.exit());
+                self.exit = Some(failed(&failure).map_err(|why| self.chunks.failed(why))?);
                 Some(Event::Failed(failure))
             }
             "execution_complete" => {
@@ -244,6 +252,10 @@ mod tests {
             ("", "", Exit::Unknown),
         ] {
             assert_eq!(failure(value, traceback).exit(), exit, "{value} {traceback}");
+        }
+        assert_eq!(failed(&failure("3", "")), Ok(Exit::Code(3)));
+        for value in ["0", "-0", "+0", " 0 "] {
+            assert!(matches!(failed(&failure(value, "")), Err(Why::Garbled { .. })), "{value}");
         }
     }
 }
