@@ -7,6 +7,7 @@ pub mod feedback;
 pub mod helper;
 pub mod policies;
 pub mod script;
+pub mod server;
 
 /// Panics unless a terminal can show the text as it is: no control character, nothing that turns or hides text.
 ///

@@ -8,6 +8,8 @@
 //! What a server says is not trusted: it can end a call with an error, and do nothing else to the program that made it.
 
 pub mod e2b;
+#[cfg(fuzzing)]
+pub mod fuzzing;
 pub mod http;
 pub mod opensandbox;
 mod websocket;

@@ -42,4 +42,6 @@ pub(crate) use prune::{Found, prune};
 pub use reach::RemoteError;
 pub(crate) use reach::{address, first_call, patience, plain};
 pub(crate) use sandbox::{Parts, RemoteSandbox};
+#[cfg(fuzzing)]
+pub use trees::fuzzing;
 pub(crate) use upload::pieces;

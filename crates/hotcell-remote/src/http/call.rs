@@ -124,6 +124,10 @@ impl Call {
             .client()
             .map_err(|error| server.failed(self.operation, Why::Impossible { reason: error.to_string() }))?;
         let by = Instant::now() + self.deadline;
+        #[cfg(fuzzing)]
+        if let Some(response) = crate::fuzzing::prepared() {
+            return failure(&server, self.operation, response, by, self.deadline).await;
+        }
         let (mut once, repeat) = match self.body {
             Body::Nothing => (None, Some(Bytes::new())),
             Body::Bytes(bytes) => (None, Some(bytes)),

@@ -8,6 +8,8 @@
 //! An archive that comes back is never unpacked. It stays a file without a name; what is in it is listed, checked and compared with
 //! what was given, and only the changes that the policy allows are written, by the code that commits overlays.
 
+#[cfg(fuzzing)]
+pub mod fuzzing;
 mod index;
 mod pack;
 mod records;
