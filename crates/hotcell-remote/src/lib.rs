@@ -12,4 +12,7 @@ pub mod e2b;
 pub mod fuzzing;
 pub mod http;
 pub mod opensandbox;
+mod random;
 mod websocket;
+
+pub use random::unique;

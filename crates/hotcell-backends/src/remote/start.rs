@@ -24,7 +24,11 @@ pub(super) fn wrap(
     limits: &Limits,
     facts: &Facts,
 ) -> Result<Command, SpawnError> {
-    let nonce = nonce();
+    // A word that nothing in the box can know before it is used.
+    let nonce = hotcell_remote::unique().ok_or_else(|| SpawnError::Setup {
+        step: "choosing a word".to_owned(),
+        reason: "the system has no randomness".to_owned(),
+    })?;
     let search = environment.get(OsStr::new("PATH")).map(OsString::as_os_str).unwrap_or_default();
     let mut words = script_words(START);
     words.extend([nonce.clone(), text("the working directory", directory.as_os_str())?, text("PATH", search)?]);
@@ -90,13 +94,6 @@ fn limit_words(limits: &Limits, facts: &Facts) -> Vec<String> {
         limit("-Ht".to_owned(), seconds + 1);
     }
     words
-}
-
-/// A word that nothing in the box can know before it is used.
-fn nonce() -> String {
-    use std::hash::{BuildHasher, RandomState};
-    let random = || RandomState::new().hash_one(std::process::id());
-    format!("{:016x}{:016x}", random(), random())
 }
 
 /// What the wrapper says first.

@@ -10,7 +10,6 @@ use serde_json::json;
 
 use super::envd::Envd;
 use super::interpreter::CodeInterpreter;
-use super::random;
 use super::wire::{Create, Created, Listed, whole_seconds};
 use super::{Data, Details, Filter, Flavour, IdError, NewSandbox, Options, Sandbox, SandboxId};
 use crate::http::{Address, Call, CallError, Server, Why};
@@ -83,9 +82,7 @@ impl Client {
     pub async fn create(&self, new: &NewSandbox) -> Result<Sandbox, CallError> {
         let operation = "create a sandbox";
         // With this a repetition is the same sandbox, not another.
-        let key = random::unique().ok_or_else(|| {
-            self.api.failed(operation, Why::Impossible { reason: "the system has no randomness".to_owned() })
-        })?;
+        let key = self.api.unique(operation)?;
         let newer = || {
             let call = self.api.post(operation, &["v2", "sandboxes"]).header("idempotency-key", &key);
             call.json(&Create::new(new, None)).repeatable(true)

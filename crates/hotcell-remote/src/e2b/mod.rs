@@ -33,7 +33,6 @@ mod envd;
 mod id;
 mod interpreter;
 mod options;
-mod random;
 mod reach;
 mod sandbox;
 mod version;

@@ -11,6 +11,7 @@ use reqwest::header::{HeaderMap, HeaderName, HeaderValue};
 use super::call::Call;
 use super::error::{CallError, Why};
 use super::{Address, TlsError, tls};
+use crate::random::unique;
 
 /// How long it may take to be connected, name lookup and encryption included.
 const CONNECTING: Duration = Duration::from_secs(10);
@@ -129,6 +130,12 @@ impl Server {
         let keys = self.headers.values().filter(|value| value.is_sensitive()).filter_map(|value| value.to_str().ok());
         // Anything shorter is in every sentence, and no key.
         keys.filter(|key| key.len() >= SHORTEST_KEY).fold(text, |text, key| text.replace(key, "…"))
+    }
+
+    /// A word that nobody else has, for this call.
+    pub(crate) fn unique(&self, operation: &'static str) -> Result<String, CallError> {
+        let reason = || "the system has no randomness".to_owned();
+        unique().ok_or_else(|| self.failed(operation, Why::Impossible { reason: reason() }))
     }
 
     pub(super) fn client(&self) -> Result<&reqwest::Client, TlsError> {

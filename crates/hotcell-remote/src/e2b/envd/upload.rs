@@ -4,7 +4,6 @@ use bytes::Bytes;
 use futures_util::{Stream, StreamExt, stream};
 use serde::Deserialize;
 
-use super::super::random;
 use super::super::version::Ability;
 use super::Envd;
 use crate::http::{Body, CallError, Method, Why};
@@ -37,9 +36,7 @@ impl Envd {
         let call = if self.version.can(Ability::RAW_UPLOAD) {
             call.body("application/octet-stream", Body::stream(content, length))
         } else {
-            let boundary = random::unique().ok_or_else(|| {
-                self.server.failed(OPERATION, Why::Impossible { reason: "the system has no randomness".to_owned() })
-            })?;
+            let boundary = self.server.unique(OPERATION)?;
             let (before, after) = around(&boundary);
             let length = length.and_then(|length| length.checked_add((before.len() + after.len()) as u64));
             let piece = |piece: Bytes| stream::once(async move { Ok(piece) });

@@ -11,10 +11,10 @@ use bytes::{Bytes, BytesMut};
 use hotcell_core::text::Printable;
 
 use super::super::super::http::{CallError, Why};
+use super::Execd;
 use super::command::{Command, quoted};
 use super::input::{self, ExactInput};
 use super::running::{Event, Exit, Failure, Running};
-use super::{Execd, random};
 
 const OPERATION: &str = "run a command";
 
@@ -73,7 +73,7 @@ impl Execd {
     ///
     /// What it writes takes space in the sandbox until it ends; a limit on the size of files holds for that too.
     pub async fn run_exact(&self, command: &Command, piped: bool) -> Result<Exact, CallError> {
-        let directory = format!("/tmp/.hotcell-{}", random());
+        let directory = format!("/tmp/.hotcell-{}", self.server.unique(OPERATION)?);
         let mut kept = command.clone();
         kept.line = script(command, &directory, piped);
         let mut running = self.run(&kept).await?;

@@ -91,11 +91,3 @@ impl Execd {
         self.server.failed(operation, Why::Garbled { what: what.into() })
     }
 }
-
-/// A name that nobody else has chosen: 48 hexadecimal digits.
-fn random() -> String {
-    use std::hash::{BuildHasher, RandomState};
-    // The keys of each are random; the standard library has no other way to say so.
-    let number = || RandomState::new().hash_one(std::process::id());
-    format!("{:016x}{:016x}{:016x}", number(), number(), number())
-}

@@ -7,8 +7,8 @@ use bytes::{Bytes, BytesMut};
 use futures_util::{Stream, StreamExt, stream};
 
 use super::super::super::http::{Body, CallError, Chunks, Why};
+use super::Execd;
 use super::files::Permissions;
-use super::{Execd, random};
 
 /// How long an upload may take unless it says otherwise.
 const UPLOADING: Duration = Duration::from_secs(600);
@@ -53,7 +53,7 @@ impl Execd {
         let metadata =
             serde_json::to_string(&metadata).map_err(|error| self.impossible(operation, error.to_string()))?;
         // Long and random enough that no content has it.
-        let boundary = format!("hotcell-{}", random());
+        let boundary = format!("hotcell-{}", self.server.unique(operation)?);
         let head = Bytes::from(format!(
             "--{boundary}\r\ncontent-disposition: form-data; name=\"metadata\"; filename=\"metadata\"\r\n\
              content-type: application/json\r\n\r\n{metadata}\r\n\
