@@ -8,8 +8,9 @@ use hotcell_core::plan::{Plan, Refusal, RefusedRule, Subject};
 use hotcell_core::policy::{Limits, NetworkMode};
 use hotcell_core::runtime::RuntimeKind;
 use hotcell_core::secret::Secret;
+use hotcell_core::text::Printable;
 use hotcell_remote::http::{CallError, Why};
-use hotcell_remote::opensandbox::{NetworkPolicy, NewSandbox, Source};
+use hotcell_remote::opensandbox::{Client, NetworkPolicy, NewSandbox, Source};
 
 use crate::owner::Owner;
 use crate::remote::{self, LIFETIME};
@@ -21,7 +22,11 @@ pub const DEFAULT_IMAGE: &str = "python:3.12-slim";
 const TOKEN: &str = "EXECD_ACCESS_TOKEN";
 
 /// The sandbox that the plan asks for, and the token that its `execd` then wants: its port may be open to others.
-pub(super) fn new_sandbox(plan: &Plan, owner: &Owner, id: &SandboxId) -> (NewSandbox, Secret<String>) {
+pub(super) fn new_sandbox(
+    plan: &Plan,
+    owner: &Owner,
+    id: &SandboxId,
+) -> Result<(NewSandbox, Secret<String>), CreateError> {
     let policy = &plan.policy;
     let source = match &policy.remote.snapshot {
         Some(snapshot) => Source::Snapshot(snapshot.clone()),
@@ -30,14 +35,18 @@ pub(super) fn new_sandbox(plan: &Plan, owner: &Owner, id: &SandboxId) -> (NewSan
             Source::Image { uri, auth: None }
         }
     };
-    let token = token();
+    let token = hotcell_remote::unique().ok_or_else(|| CreateError::Setup {
+        step: "choosing a token".to_owned(),
+        reason: "the system has no randomness".to_owned(),
+        hint: "look at the kernel's log".to_owned(),
+    })?;
     let mut new = NewSandbox::new(source);
     new.timeout = Some(LIFETIME);
     new.resource_limits = resources(&policy.limits);
     new.env = BTreeMap::from([(TOKEN.to_owned(), token.clone())]);
     new.metadata = remote::labels(owner, id);
     new.network_policy = (policy.network == NetworkMode::Deny).then(NetworkPolicy::deny_all);
-    (new, Secret::new(token))
+    Ok((new, Secret::new(token)))
 }
 
 /// Limits as Kubernetes writes them.
@@ -48,10 +57,38 @@ fn resources(limits: &Limits) -> BTreeMap<String, String> {
     memory.into_iter().chain(cpus).collect()
 }
 
-fn token() -> String {
-    use std::hash::{BuildHasher, RandomState};
-    let random = || RandomState::new().hash_one(std::process::id());
-    format!("{:016x}{:016x}", random(), random())
+/// Asks how the server holds a denied network. One that only filters names lets code reach every address that it knows, and
+/// the server took the request all the same.
+pub(super) async fn check_network(client: &Client, id: &str, plan: &Plan) -> Result<(), CreateError> {
+    let accepted = plan.policy.approximate.contains(&Control::Network);
+    if plan.policy.network == NetworkMode::Open || accepted {
+        return Ok(());
+    }
+    let why = match client.network_policy(id).await {
+        Ok(held) if held.enforcement.contains("nft") => return Ok(()),
+        Ok(held) if held.enforcement.is_empty() => "the server does not say how it holds it".to_owned(),
+        Ok(held) => format!(
+            "the server filters names only (`{}`), and addresses stay within reach",
+            Printable(&held.enforcement)
+        ),
+        Err(error) => format!("the server does not say how it holds it: {error}"),
+    };
+    let hint = "have the server's egress work by addresses too (`egress.mode = \"dns+nft\"`), accept it with \
+                `approximate = [\"network\"]` in [sandbox], or open the network with `network = \"open\"`";
+    Err(no_network(why, hint))
+}
+
+fn no_network(why: String, hint: &str) -> CreateError {
+    CreateError::Refused(Refusal {
+        kind: RuntimeKind::Opensandbox,
+        rules: vec![RefusedRule {
+            subject: Subject::Control(Control::Network),
+            requested: "no network".to_owned(),
+            why,
+            hint: hint.to_owned(),
+            origin: None,
+        }],
+    })
 }
 
 /// Why the server did not make the sandbox, in the terms of the policy where it is about one of its rules.
@@ -63,17 +100,9 @@ pub(super) fn refused(plan: &Plan, error: &CallError) -> CreateError {
     let about_network =
         ["networkpolicy", "egress", "network policy"].iter().any(|word| said.to_lowercase().contains(word));
     if plan.policy.network == NetworkMode::Deny && about_network {
-        return CreateError::Refused(Refusal {
-            kind: RuntimeKind::Opensandbox,
-            rules: vec![RefusedRule {
-                subject: Subject::Control(Control::Network),
-                requested: "no network".to_owned(),
-                why: format!("the server cannot hold it: {error}"),
-                hint: "have it configured for network policies (`egress.image`), or open the network with `network = \"open\"`"
-                    .to_owned(),
-                origin: None,
-            }],
-        });
+        let hint =
+            "have it configured for network policies (`egress.image`), or open the network with `network = \"open\"`";
+        return no_network(format!("the server cannot hold it: {error}"), hint);
     }
     let about_image = matches!(&error.why, Why::Answered { message, .. } if message.contains("IMAGE"));
     let hint = match about_image {

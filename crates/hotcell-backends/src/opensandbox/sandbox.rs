@@ -46,7 +46,7 @@ pub(super) async fn create(shared: Arc<Shared>, plan: Plan) -> Result<Box<dyn Sa
 
 async fn make(shared: &Shared, plan: Plan) -> Result<RemoteSandbox, CreateError> {
     let id = next_id("opensandbox")?;
-    let (new, token) = lower::new_sandbox(&plan, &shared.owner, &id);
+    let (new, token) = lower::new_sandbox(&plan, &shared.owner, &id)?;
     let client = &shared.client;
     let made = match client.create(&new).await {
         Ok(made) => made,
@@ -58,6 +58,10 @@ async fn make(shared: &Shared, plan: Plan) -> Result<RemoteSandbox, CreateError>
             return Err(lower::refused(&plan, &error));
         }
     };
+    if let Err(error) = lower::check_network(client, &made.id, &plan).await {
+        let _ = client.delete(&made.id).await;
+        return Err(error);
+    }
     let execd = match client.ready(&made.id, shared.via, Some(&token), STARTING).await {
         Ok(execd) => execd,
         Err(error) => {
