@@ -48,7 +48,7 @@ impl Comparison {
             let value = target.value.as_ref().map_or_else(|_| "–".to_owned(), |value| target.show(*value));
             let reason = target.value.as_ref().err().map(|reason| format!(": {reason}")).unwrap_or_default();
             let wanted = format!("{} {}", target.sign(), target.show(target.bar));
-            let _ = writeln!(text, "{:<48} {value:>12} {wanted:>12}  {}{reason}", target.what, verdict(&target));
+            let _ = writeln!(text, "{:<48} {value:>12} {wanted:>12}  {}{reason}", target.what, verdict(target));
         }
         text
     }
@@ -93,8 +93,8 @@ impl Comparison {
                 target.sign(),
                 target.show(target.bar),
                 match target.verdict() {
-                    Verdict::Missed => format!("**{}**", verdict(&target)),
-                    _ => verdict(&target).to_owned(),
+                    Verdict::Missed => format!("**{}**", verdict(target)),
+                    _ => verdict(target).to_owned(),
                 }
             );
         }

@@ -23,8 +23,11 @@ pub(crate) fn pieces(mut file: File) -> Pieces {
                 let mut piece = Vec::with_capacity(PIECE);
                 (&mut file).take(PIECE as u64).read_to_end(&mut piece).map(|_| piece)
             });
-            let last = !matches!(&piece, Ok(piece) if !piece.is_empty());
-            if last && piece.is_ok() || send.blocking_send(piece.map(Bytes::from)).is_err() || last {
+            if piece.as_ref().is_ok_and(Vec::is_empty) {
+                return;
+            }
+            let failed = piece.is_err();
+            if send.blocking_send(piece.map(Bytes::from)).is_err() || failed {
                 return;
             }
             next = Ok(());

@@ -1,6 +1,6 @@
 //! Watching one command: its time, its output, its end; and telling truthfully how it ended.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -102,7 +102,7 @@ impl Watch {
             status,
             usage: Usage { wall, ..Usage::default() },
             report: shared.report.clone(),
-            violations: left_out.iter().map(violation).collect(),
+            violations: left_out.iter().map(|path| violation(path)).collect(),
             visibility: shared.visibility(),
         })
     }
@@ -117,7 +117,7 @@ async fn bring_back_if_quiet(shared: &Shared) -> Result<Vec<PathBuf>, String> {
     shared.bring_back().await.map_err(|error| crate::registry::with_causes(&error))
 }
 
-fn violation(path: &PathBuf) -> Violation {
+fn violation(path: &Path) -> Violation {
     Violation {
         control: Control::ProtectedPaths,
         kind: ViolationKind::Path,
