@@ -85,8 +85,8 @@ fn connect(remote: &RemotePolicy) -> Result<(Client, Server), RemoteError> {
 
 /// The first call: the sandboxes that this machine has there.
 async fn first_list(client: &Client) -> Result<Vec<Listed>, RemoteError> {
-    let filter =
-        Filter { metadata: BTreeMap::from([(remote::HOST.to_owned(), remote::host_name())]), ..Filter::default() };
+    let metadata = BTreeMap::from([(remote::HOST.to_owned(), remote::host_name())]);
+    let filter = Filter { metadata, ..Filter::default() };
     let patience = remote::patience(client.address());
     let server = format!("OpenSandbox at {}", client.address());
     // Of its own as well: a server that is busy is then told apart from one that is silent.
@@ -101,7 +101,8 @@ async fn prune(client: &Client, listed: Vec<Listed>, only_look: bool) -> Pruned 
 
 /// Removes what a call that broke off may have made.
 async fn remove_by_name(client: &Client, id: &str) -> Result<(), CallError> {
-    let filter = Filter { metadata: BTreeMap::from([(remote::BOX.to_owned(), id.to_owned())]), ..Filter::default() };
+    let metadata = BTreeMap::from([(remote::BOX.to_owned(), id.to_owned())]);
+    let filter = Filter { metadata, ..Filter::default() };
     for sandbox in client.list(&filter).await? {
         // Servers that do not know the filter answer with everybody's.
         if sandbox.metadata.get(remote::BOX).is_some_and(|name| name == id)

@@ -17,20 +17,20 @@ const WAITING: usize = 4;
 pub(crate) fn pieces(mut file: File) -> Pieces {
     let (send, pieces) = mpsc::channel(WAITING);
     tokio::task::spawn_blocking(move || {
-        let mut next = file.rewind();
+        let mut begun = file.rewind();
         loop {
-            let piece = next.and_then(|()| {
-                let mut piece = Vec::with_capacity(PIECE);
-                (&mut file).take(PIECE as u64).read_to_end(&mut piece).map(|_| piece)
-            });
-            if piece.as_ref().is_ok_and(Vec::is_empty) {
+            let mut piece = Vec::with_capacity(PIECE);
+            let read = begun.and_then(|()| (&mut file).take(PIECE as u64).read_to_end(&mut piece));
+            let failed = read.is_err();
+            let next = match read {
+                Ok(0) => return,
+                Ok(_) => Ok(Bytes::from(piece)),
+                Err(error) => Err(error),
+            };
+            if send.blocking_send(next).is_err() || failed {
                 return;
             }
-            let failed = piece.is_err();
-            if send.blocking_send(piece.map(Bytes::from)).is_err() || failed {
-                return;
-            }
-            next = Ok(());
+            begun = Ok(());
         }
     });
     Pieces(pieces)
