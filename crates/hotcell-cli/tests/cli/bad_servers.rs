@@ -243,6 +243,7 @@ fn prune_says_which_server_it_could_not_ask_and_goes_on() {
             for word in words.iter().chain(&[&*format!("not asked: {}: ", server.address)]) {
                 assert!(ran.text().contains(word), "`{word}` is not in {}", ran.text());
             }
+            assert!(!ran.text().contains("run here"), "{}", ran.text());
         }
     }
     let ran = place.hotcell(&["prune", "--runtime", "cube"]);

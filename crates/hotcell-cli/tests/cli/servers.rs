@@ -126,7 +126,7 @@ fn to_its_end(server: &Server, mut command: Command) -> Ran {
     let child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
     let process = child.id();
     let ran = Ran::of(child.wait_with_output().unwrap());
-    assert_eq!(server.made_by(process), [""; 0], "the box is still there: {ran:?}");
+    assert_eq!(server.made_by(process), [""; 0], "the box is still there; {}", ran.stderr);
     ran
 }
 

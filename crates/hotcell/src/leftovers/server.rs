@@ -2,6 +2,7 @@
 
 use hotcell_backends::e2b::E2bBackend;
 use hotcell_backends::opensandbox::OpenSandboxBackend;
+use hotcell_backends::remote::RemoteError;
 use hotcell_core::runtime::RuntimeKind;
 
 use super::{ServerLeftovers, leftovers};
@@ -19,6 +20,14 @@ pub(super) async fn look(runtime: &RemoteRuntime, only_look: bool) -> ServerLeft
         Ok(pruned) => {
             ServerLeftovers { address, sandboxes: leftovers(pruned.removed, pruned.failed), unanswered: None }
         }
-        Err(error) => ServerLeftovers { address, sandboxes: Vec::new(), unanswered: Some(error.to_string()) },
+        Err(error) => ServerLeftovers { address, sandboxes: Vec::new(), unanswered: Some(why(&error)) },
+    }
+}
+
+/// Without the words for those who wanted to run something.
+fn why(error: &RemoteError) -> String {
+    match error {
+        RemoteError::Call(call) => format!("{call}; {}", call.hint()),
+        error => error.to_string(),
     }
 }
