@@ -39,6 +39,11 @@ pub use hotcell_core::{
 #[cfg(feature = "remote")]
 pub use hotcell_remote as remote;
 
+/// The examples in the documentation of remote boxes, which are compiled as tests.
+#[cfg(all(doctest, feature = "remote"))]
+#[doc = include_str!("../../../docs/remote.md")]
+pub struct RemoteExamples;
+
 pub use backend::create_backend;
 pub use engine::{Engine, EngineOptions};
 pub use error::EngineError;
