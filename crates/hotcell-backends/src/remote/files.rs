@@ -15,6 +15,7 @@ use super::sandbox::Shared;
 
 const PUT: &str = include_str!("scripts/put.sh");
 const MAKE: &str = include_str!("scripts/make.sh");
+const REGULAR: &str = include_str!("scripts/regular.sh");
 const REMOVE: &str = include_str!("scripts/remove.sh");
 
 /// The files of one box. A relative path starts at the home of its user.
@@ -100,6 +101,10 @@ impl Files for RemoteFiles {
         let found = at.look().await?;
         if matches!(found.kind, FileKind::Directory | FileKind::Other) {
             return Err(at.wrong_kind("regular file"));
+        }
+        if found.kind == FileKind::Link {
+            // Whatever it leads to: a device has no end, a pipe no beginning.
+            at.script(REGULAR, std::slice::from_ref(&at.text), "regular file").await?;
         }
         let too_large = || FilesError::TooLarge { path: at.path.clone(), limit };
         if found.kind == FileKind::File && found.size > limit {
