@@ -125,12 +125,16 @@ fn works(output: &str) -> Vec<String> {
 /// Variables that tell nothing about whose they are.
 const HARMLESS_VARIABLES: &[&str] = &["PATH", "LANG", "LC_ALL", "LC_CTYPE", "TERM", "TZ", "SHLVL", "_"];
 
+/// The home of everybody's root, an image's too.
+const HOME_OF_ROOT: (&str, &str) = ("HOME", "/root");
+
 /// The name of a variable of this process that a line `variable NAME=VALUE` shows, which boxes are not given. Its value may
 /// be a secret, and reports are passed on.
 fn host_variable(line: &str) -> Option<&str> {
     let (name, value) = line.strip_prefix("variable ")?.split_once('=')?;
     let known = std::env::var(name).is_ok_and(|own| own == value);
-    (known && value.len() > 1 && !HARMLESS_VARIABLES.contains(&name)).then_some(name)
+    let harmless = HARMLESS_VARIABLES.contains(&name) || (name, value) == HOME_OF_ROOT;
+    (known && value.len() > 1 && !harmless).then_some(name)
 }
 
 fn changes(before: &BTreeMap<String, String>, after: &BTreeMap<String, String>) -> Vec<String> {

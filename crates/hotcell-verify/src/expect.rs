@@ -2,7 +2,7 @@
 //! known: either way this table, or the suite, is wrong.
 //!
 //! Native boxes have none. Containers have a few, each of which is either beyond what an engine can be asked for, or a thing of the
-//! container's own kernel that only looks like one of the host's. The references are `bwrap` and `unshare` without any option that would help.
+//! container's own kernel that only looks like one of the host's. Boxes on servers have what their protocol cannot say. The references are `bwrap` and `unshare` without any option that would help.
 
 use Who::{Everybody, Root};
 
@@ -53,8 +53,15 @@ const UNSHARE: &[&str] = &["unshare"];
 const CONTAINERS: &[&str] = &["docker", "oci", "gvisor"];
 const DOCKER: &[&str] = &["docker"];
 const GVISOR: &[&str] = &["gvisor"];
+const OPENSANDBOX: &[&str] = &["opensandbox"];
 
 const GAPS: &[Gaps] = &[
+    Gaps {
+        sandboxes: OPENSANDBOX,
+        who: Everybody,
+        why: "the server lists names as text, so one that is not UTF-8 comes with other characters; what is brought back is named as it is",
+        checks: &["supervisor.hostile-names"],
+    },
     Gaps {
         sandboxes: CONTAINERS,
         who: Everybody,
