@@ -10,7 +10,7 @@ use hotcell_core::runtime::RuntimeKind;
 use hotcell_core::secret::Secret;
 use hotcell_core::text::Printable;
 use hotcell_remote::http::{CallError, Why};
-use hotcell_remote::opensandbox::{Client, NetworkPolicy, NewSandbox, Source};
+use hotcell_remote::opensandbox::{Client, NetworkPolicy, NewSandbox, Source, Via};
 
 use crate::owner::Owner;
 use crate::remote::{self, LIFETIME};
@@ -59,12 +59,18 @@ fn resources(limits: &Limits) -> BTreeMap<String, String> {
 
 /// Asks how the server holds a denied network. One that only filters names lets code reach every address that it knows, and
 /// the server took the request all the same.
-pub(super) async fn check_network(client: &Client, id: &str, plan: &Plan) -> Result<(), CreateError> {
+pub(super) async fn check_network(
+    client: &Client,
+    id: &str,
+    via: Via,
+    token: &Secret<String>,
+    plan: &Plan,
+) -> Result<(), CreateError> {
     let accepted = plan.policy.approximate.contains(&Control::Network);
     if plan.policy.network == NetworkMode::Open || accepted {
         return Ok(());
     }
-    let why = match client.network_policy(id).await {
+    let why = match client.sidecar_policy(id, via, Some(token)).await {
         Ok(held) if held.enforcement.contains("nft") => return Ok(()),
         Ok(held) if held.enforcement.is_empty() => "the server does not say how it holds it".to_owned(),
         Ok(held) => format!(

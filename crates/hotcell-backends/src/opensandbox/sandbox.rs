@@ -58,10 +58,6 @@ async fn make(shared: &Shared, plan: Plan) -> Result<RemoteSandbox, CreateError>
             return Err(lower::refused(&plan, &error));
         }
     };
-    if let Err(error) = lower::check_network(client, &made.id, &plan).await {
-        let _ = client.delete(&made.id).await;
-        return Err(error);
-    }
     let execd = match client.ready(&made.id, shared.via, Some(&token), STARTING).await {
         Ok(execd) => execd,
         Err(error) => {
@@ -73,6 +69,10 @@ async fn make(shared: &Shared, plan: Plan) -> Result<RemoteSandbox, CreateError>
             });
         }
     };
+    if let Err(error) = lower::check_network(client, &made.id, shared.via, &token, &plan).await {
+        let _ = client.delete(&made.id).await;
+        return Err(error);
+    }
     let link = Arc::new(OpenLink { client: client.clone(), server: shared.server.clone(), id: made.id, execd });
     RemoteSandbox::create(Parts { id, link, plan }).await
 }

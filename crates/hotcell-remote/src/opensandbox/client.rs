@@ -16,6 +16,9 @@ use super::{timestamp, wire};
 /// The header that carries the key of the server.
 const KEY: &str = "open-sandbox-api-key";
 
+/// Where the sidecar that holds the network listens.
+const SIDECAR: u16 = 18080;
+
 /// How many are asked for at once, the most that servers give.
 const PER_PAGE: &str = "200";
 
@@ -184,6 +187,18 @@ impl Client {
         let path = ["sandboxes", id, "networkpolicy"];
         let call = self.api.call("set a sandbox's network policy", Method::PUT, &path);
         call.json(&wire::Policy::new(policy)).send().await?.bytes().await.map(drop)
+    }
+
+    /// What the sidecar beside a sandbox holds it to on the network, and how: asked of itself, by the way on which `execd` is
+    /// reached, whose `access_token` opens it.
+    pub async fn sidecar_policy(
+        &self,
+        id: &str,
+        via: Via,
+        access_token: Option<&Secret<String>>,
+    ) -> Result<NetworkStatus, CallError> {
+        let sidecar = self.execd(&self.endpoint(id, SIDECAR, via).await?, access_token)?;
+        sidecar.sidecar_policy().await
     }
 
     /// Where a port of a sandbox is reached.

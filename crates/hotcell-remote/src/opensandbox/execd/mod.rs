@@ -19,6 +19,8 @@ use hotcell_core::secret::Secret;
 
 use super::super::http::{Address, CallError, Server, Why};
 use super::endpoint::Endpoint;
+use super::network::NetworkStatus;
+use super::wire::PolicyStatus;
 
 pub use background::{Background, CommandStatus, Logs};
 pub use capabilities::{Capabilities, Hardening};
@@ -81,6 +83,12 @@ impl Execd {
     pub async fn ping(&self) -> Result<(), CallError> {
         let call = self.server.get("ask whether the sandbox is there", &["ping"]).deadline(PING).repeatable(false);
         call.send().await?.bytes().await.map(drop)
+    }
+
+    /// What answers at this address when it is the sidecar that holds the network.
+    pub(super) async fn sidecar_policy(&self) -> Result<NetworkStatus, CallError> {
+        let call = self.server.get("look at a sandbox's network policy", &["policy"]);
+        Ok(call.send().await?.json::<PolicyStatus>().await?.read())
     }
 
     fn impossible(&self, operation: &'static str, reason: impl Into<String>) -> CallError {

@@ -113,17 +113,26 @@ pub struct Running {
     piece: Bytes,
     events: Events,
     exit: Option<Exit>,
+    failed: Option<CallError>,
     /// Whether the server says from time to time that it is there.
     pings: bool,
 }
 
 impl Running {
     pub(super) fn new(chunks: Chunks) -> Self {
-        Self { chunks, piece: Bytes::new(), events: Events::new(LARGEST_EVENT), exit: None, pings: false }
+        Self { chunks, piece: Bytes::new(), events: Events::new(LARGEST_EVENT), exit: None, failed: None, pings: false }
     }
 
     /// The next event; none after the last. A stream that ends before its last event is an error. Cancel-safe.
     pub async fn next(&mut self) -> Result<Option<Event>, CallError> {
+        if let Some(error) = &self.failed {
+            return Err(error.clone());
+        }
+        // What follows something that makes no sense is no more to be believed.
+        self.look().await.inspect_err(|error| self.failed = Some(error.clone()))
+    }
+
+    async fn look(&mut self) -> Result<Option<Event>, CallError> {
         while self.exit.is_none() {
             if let Some(event) = self.next_of_piece()? {
                 return Ok(Some(event));
