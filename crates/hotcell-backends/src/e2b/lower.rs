@@ -15,9 +15,6 @@ use crate::remote::{self, LIFETIME, RemoteError};
 /// The template of E2B's own clients.
 const TEMPLATE: &str = "base";
 
-/// The domain of CubeSandbox's own clients.
-const CUBE_DOMAIN: &str = "cube.app";
-
 /// A client of the server that a policy names.
 pub(super) fn client(kind: RuntimeKind, remote: &RemotePolicy) -> Result<Client, RemoteError> {
     let api = remote::address(remote, kind)?;
@@ -45,7 +42,8 @@ fn data(kind: RuntimeKind, remote: &RemotePolicy, api: &Address) -> Result<Data,
     }
     Ok(match api.host().strip_prefix("api.") {
         Some(domain) => Data::Domain(domain.to_owned()),
-        None if kind == RuntimeKind::Cube => Data::Domain(CUBE_DOMAIN.to_owned()),
+        // Its own default is somebody's domain: code, files and the key would go there.
+        None if kind == RuntimeKind::Cube => return Err(RemoteError::NoDomain { server: api.clone() }),
         None => Data::Url(api.clone()),
     })
 }

@@ -38,6 +38,15 @@ pub enum RemoteError {
         /// How long it was waited for.
         waited: Duration,
     },
+    /// Its sandboxes are at addresses of their own, and nobody said beneath which domain.
+    #[error(
+        "sandboxes of {server} are reached beneath a domain, and none is named; write `domain = \"…\"` or `data_url = \"…\"` \
+        under [remote], or set HOTCELL_SANDBOX_DOMAIN or CUBE_SANDBOX_DOMAIN"
+    )]
+    NoDomain {
+        /// Where it is.
+        server: Address,
+    },
     /// What tells this process from others cannot be read.
     #[error("cannot read which process this is; is /proc mounted?")]
     NoOwner(#[source] std::io::Error),
