@@ -39,12 +39,23 @@ fn silent() -> String {
 }
 
 async fn start(kind: RuntimeKind, url: &str) -> EngineError {
-    let policy = Policy::builder().runtime(kind).sandbox_url(url).sandbox_api_key("hunter2").build().unwrap();
+    let policy = Policy::builder().runtime(kind).sandbox_url(url).sandbox_api_key("hunter2");
+    not_started(policy.sandbox_data_url(url).build().unwrap()).await
+}
+
+async fn not_started(policy: Policy) -> EngineError {
     let error = Engine::with_options(EngineOptions::for_policy(&policy)).await.err().unwrap();
     assert!(matches!(error, EngineError::Start(_)), "{error}");
     assert!(!format!("{error} {error:?}").contains("hunter2"));
     assert_eq!(error.exit_code(), 125);
     error
+}
+
+#[tokio::test]
+async fn a_domain_that_nobody_named_is_not_made_up() {
+    let policy = Policy::builder().runtime(RuntimeKind::Cube).sandbox_url(nowhere()).sandbox_api_key("hunter2");
+    let error = not_started(policy.build().unwrap()).await.to_string();
+    assert!(error.contains("CUBE_SANDBOX_DOMAIN"), "{error}");
 }
 
 #[tokio::test]
