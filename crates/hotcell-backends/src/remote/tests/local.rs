@@ -74,6 +74,7 @@ impl LocalLink {
             .env("PATH", "/usr/local/bin:/usr/bin:/bin")
             .env("HOME", "/tmp")
             .env("SECRET_OF_SERVER", "x");
+        process.kill_on_drop(true);
         process.current_dir("/").stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
         process
     }
