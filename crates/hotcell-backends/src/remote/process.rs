@@ -46,9 +46,16 @@ pub(super) struct RemoteProcess {
     ending: watch::Receiver<Ending>,
 }
 
+/// A command's output that has come until the word that it starts was read.
+#[derive(Debug, Default)]
+pub(super) struct Begun {
+    pub(super) output: Vec<u8>,
+    pub(super) error: Vec<u8>,
+}
+
 impl RemoteProcess {
-    /// Starts reading and watching a command. `rest` is the output that has come with the word that it starts.
-    pub(super) fn new(id: ProcessId, started: Started, rest: Vec<u8>, config: &SpawnConfig, watch: Watch) -> Self {
+    /// Starts reading and watching a command.
+    pub(super) fn new(id: ProcessId, started: Started, begun: Begun, config: &SpawnConfig, watch: Watch) -> Self {
         let control: Arc<dyn Control> = Arc::from(started.control);
         let (shared, process) = (Arc::clone(&watch.shared), watch.process);
         let (meter, canceled) = (Arc::clone(&watch.meter), Arc::clone(&watch.canceled));
@@ -57,7 +64,7 @@ impl RemoteProcess {
         let (send_ending, ending) = watch::channel(None);
         let (send_killed, killed) = watch::channel(false);
         let pump = Pump { events: started.events, output: Some(send_output), meter: Arc::clone(&meter), killed };
-        shared.runtime.spawn(pump.run(rest, send_told));
+        shared.runtime.spawn(pump.run(begun, send_told));
         shared.runtime.spawn(async move {
             let outcome = watch
                 .run(told, || {
@@ -180,8 +187,9 @@ struct Pump {
 }
 
 impl Pump {
-    async fn run(mut self, rest: Vec<u8>, told: oneshot::Sender<Told>) {
-        self.forward(Stream::Stdout, &rest).await;
+    async fn run(mut self, begun: Begun, told: oneshot::Sender<Told>) {
+        self.forward(Stream::Stderr, &begun.error).await;
+        self.forward(Stream::Stdout, &begun.output).await;
         let said = loop {
             match self.next().await {
                 Some(Ok(Event::Output(stream, bytes))) => self.forward(stream, &bytes).await,

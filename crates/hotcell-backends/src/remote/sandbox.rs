@@ -21,7 +21,7 @@ use super::files::RemoteFiles;
 use super::inside::{self, Facts};
 use super::lifetime;
 use super::link::{Event, Link, Started};
-use super::process::RemoteProcess;
+use super::process::{Begun, RemoteProcess};
 use super::start::{self, First};
 use super::trees::{Caps, Trees};
 use super::watch::Watch;
@@ -387,13 +387,17 @@ impl Drop for RemoteSandbox {
     }
 }
 
-/// Reads until the wrapper has said whether the command starts; what followed of the command's own output.
+/// The most that is kept of stderr until the wrapper has said on stdout whether the command starts.
+const MOST_BEFORE: usize = 1 << 20;
+
+/// Reads until the wrapper has said whether the command starts; what has come of the command's own output by then. The streams
+/// take ways of their own: what it wrote to stderr may be here before the word that it starts.
 async fn first_line(
     started: &mut Started,
     nonce: &str,
     config: &SpawnConfig,
     directory: &std::path::Path,
-) -> Result<(inside::Process, Vec<u8>), SpawnError> {
+) -> Result<(inside::Process, Begun), SpawnError> {
     let strange = |what: String| SpawnError::Setup { step: "starting it in the box".to_owned(), reason: what };
     let (mut output, mut error) = (Vec::new(), Vec::new());
     loop {
@@ -406,12 +410,13 @@ async fn first_line(
             }
         }
         match start::first(&output, nonce) {
-            First::Incomplete if error.len() > 64 << 10 => {
+            First::Incomplete if error.len() > MOST_BEFORE => {
                 return Err(strange("the box's shell does not stop to complain".to_owned()));
             }
             First::Incomplete => {}
             First::Ready { process, started, rest } => {
-                return Ok((inside::Process { number: process, started }, output.split_off(rest)));
+                let begun = Begun { output: output.split_off(rest), error };
+                return Ok((inside::Process { number: process, started }, begun));
             }
             First::Refused(said) => return Err(start::refused(&said, config, directory)),
             First::Garbled => {
