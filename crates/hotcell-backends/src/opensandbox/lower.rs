@@ -5,12 +5,12 @@ use std::collections::BTreeMap;
 use hotcell_core::backend::{CreateError, SandboxId};
 use hotcell_core::capability::Control;
 use hotcell_core::plan::{Plan, Refusal, RefusedRule, Subject};
-use hotcell_core::policy::{Limits, NetworkMode};
+use hotcell_core::policy::{Limits, NetworkMode, PullPolicy};
 use hotcell_core::runtime::RuntimeKind;
 use hotcell_core::secret::Secret;
 use hotcell_core::text::Printable;
 use hotcell_remote::http::{CallError, Why};
-use hotcell_remote::opensandbox::{Client, NetworkPolicy, NewSandbox, Source, Via};
+use hotcell_remote::opensandbox::{Action, Client, NetworkPolicy, NetworkStatus, NewSandbox, Source, Via};
 
 use crate::owner::Owner;
 use crate::remote::{self, LIFETIME};
@@ -28,6 +28,15 @@ pub(super) fn new_sandbox(
     id: &SandboxId,
 ) -> Result<(NewSandbox, Secret<String>), CreateError> {
     let policy = &plan.policy;
+    if policy.container.image.is_some() && policy.container.pull == PullPolicy::Never {
+        return Err(CreateError::Setup {
+            step: "choosing the image".to_owned(),
+            reason: "the server fetches images by itself, and this one is not to be fetched: \
+                     `pull = \"never\"` holds, also for an image that a project's file names"
+                .to_owned(),
+            hint: "name the image with --image, or let it be fetched with --pull missing".to_owned(),
+        });
+    }
     let source = match &policy.remote.snapshot {
         Some(snapshot) => Source::Snapshot(snapshot.clone()),
         None => {
@@ -71,7 +80,8 @@ pub(super) async fn check_network(
         return Ok(());
     }
     let why = match client.sidecar_policy(id, via, Some(token)).await {
-        Ok(held) if held.enforcement.contains("nft") => return Ok(()),
+        Ok(held) if held.enforcement == "dns+nft" && held.status == "ok" && denies_all(&held) => return Ok(()),
+        Ok(held) if held.enforcement == "dns+nft" => "the server holds the sandbox to something else".to_owned(),
         Ok(held) if held.enforcement.is_empty() => "the server does not say how it holds it".to_owned(),
         Ok(held) => format!(
             "the server filters names only (`{}`), and addresses stay within reach",
@@ -82,6 +92,10 @@ pub(super) async fn check_network(
     let hint = "have the server's egress work by addresses too (`egress.mode = \"dns+nft\"`), accept it with \
                 `approximate = [\"network\"]` in [sandbox], or open the network with `network = \"open\"`";
     Err(no_network(why, hint))
+}
+
+fn denies_all(held: &NetworkStatus) -> bool {
+    held.policy.as_ref().is_some_and(|policy| policy.default == Action::Deny && policy.egress.is_empty())
 }
 
 fn no_network(why: String, hint: &str) -> CreateError {

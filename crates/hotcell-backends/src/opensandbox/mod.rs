@@ -16,7 +16,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use async_trait::async_trait;
-use hotcell_core::backend::{CreateError, Sandbox, SandboxBackend};
+use hotcell_core::backend::{CreateError, Sandbox, SandboxBackend, SandboxId};
 use hotcell_core::capability::Capabilities;
 use hotcell_core::plan::Plan;
 use hotcell_core::policy::{Endpoints, RemotePolicy};
@@ -100,14 +100,13 @@ async fn prune(client: &Client, listed: Vec<Listed>, only_look: bool) -> Pruned 
 }
 
 /// Removes what a call that broke off may have made.
-async fn remove_by_name(client: &Client, id: &str) -> Result<(), CallError> {
-    let metadata = BTreeMap::from([(remote::BOX.to_owned(), id.to_owned())]);
+async fn remove_by_name(client: &Client, owner: &Owner, id: &SandboxId) -> Result<(), CallError> {
+    let own = remote::labels(owner, id);
+    let metadata = BTreeMap::from([(remote::BOX.to_owned(), id.to_string())]);
     let filter = Filter { metadata, ..Filter::default() };
     for sandbox in client.list(&filter).await? {
-        // Servers that do not know the filter answer with everybody's.
-        if sandbox.metadata.get(remote::BOX).is_some_and(|name| name == id)
-            && sandbox.metadata.get(remote::HOST) == Some(&remote::host_name())
-        {
+        // Servers that do not know the filter answer with everybody's, and another machine may have a box of that name.
+        if own.iter().all(|(name, value)| sandbox.metadata.get(name) == Some(value)) {
             client.delete(&sandbox.id).await?;
         }
     }

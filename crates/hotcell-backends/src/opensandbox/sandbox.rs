@@ -53,7 +53,7 @@ async fn make(shared: &Shared, plan: Plan) -> Result<RemoteSandbox, CreateError>
         Err(error) => {
             if matches!(error.why, Why::Broken { .. } | Why::TooSlow { .. } | Why::Garbled { .. }) {
                 // It may be there all the same. It would end by itself soon.
-                let _ = remove_by_name(client, id.as_str()).await;
+                let _ = remove_by_name(client, &shared.owner, &id).await;
             }
             return Err(lower::refused(&plan, &error));
         }

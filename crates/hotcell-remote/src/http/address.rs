@@ -72,7 +72,15 @@ impl Address {
     pub fn given(&self, text: &str) -> Result<Self, AddressError> {
         let known = ["http://", "https://"].iter().any(|scheme| text.starts_with(scheme));
         let whole = if known { text.to_owned() } else { format!("{}://{text}", self.url.scheme()) };
-        Self::parse(&whole, self.plain)
+        let given = Self::parse(&whole, self.plain)?;
+        let bad = |reason: &str| AddressError { address: without_password(text), reason: reason.to_owned() };
+        if given.is_loopback() && !self.is_loopback() {
+            return Err(bad("a server elsewhere names an address of this machine"));
+        }
+        if given.is_plain() && !self.is_plain() {
+            return Err(bad("a server that is reached by https names an address without"));
+        }
+        Ok(given)
     }
 
     /// Whether calls are not encrypted.
@@ -189,6 +197,9 @@ mod tests {
         let far = Address::parse("https://example.org", PlainHttp::LoopbackOnly).unwrap();
         assert_eq!(far.given("a.example.org").unwrap().to_string(), "https://a.example.org");
         assert!(far.given("http://a.example.org").is_err());
+        assert!(far.given("127.0.0.1:1").is_err() && far.given("https://localhost").is_err());
+        let open = Address::parse("https://example.org", PlainHttp::Allowed).unwrap();
+        assert!(open.given("http://a.example.org").is_err() && open.given("http://127.0.0.1").is_err());
     }
 
     #[test]

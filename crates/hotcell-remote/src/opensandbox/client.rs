@@ -3,6 +3,7 @@
 use std::time::{Duration, SystemTime};
 
 use hotcell_core::secret::Secret;
+use hotcell_core::text::Printable;
 use serde::de::DeserializeOwned;
 use serde_json::json;
 
@@ -211,7 +212,12 @@ impl Client {
         let answer: wire::EndpointAnswer = call.send().await?.json().await?;
         let address = self.address().given(&answer.endpoint);
         let address = address.map_err(|error| self.api.failed(operation, Why::Garbled { what: error.to_string() }))?;
-        let headers = answer.headers.unwrap_or_default().into_iter();
+        let headers = answer.headers.unwrap_or_default();
+        if let Some(name) = headers.keys().find(|name| is_of_transport(name)) {
+            let what = format!("an endpoint wants the header `{}` to be set", Printable(name));
+            return Err(self.api.failed(operation, Why::Garbled { what }));
+        }
+        let headers = headers.into_iter();
         Ok(Endpoint { address, headers: headers.map(|(name, value)| (name, Secret::new(value))).collect(), via })
     }
 
@@ -264,6 +270,13 @@ impl Client {
         }
         Err(self.api.failed(operation, Why::Garbled { what: format!("the list has more than {MOST_PAGES} pages") }))
     }
+}
+
+/// Whether a header says how a request is carried, and to whom: that is not for a server to choose.
+fn is_of_transport(name: &str) -> bool {
+    let name = name.to_ascii_lowercase();
+    ["host", "connection", "expect", "te", "trailer", "transfer-encoding", "upgrade"].contains(&name.as_str())
+        || ["content-", "proxy-", "sec-"].iter().any(|start| name.starts_with(start))
 }
 
 /// Where the server is, and where its API is.

@@ -1,5 +1,6 @@
 //! How a command ended.
 
+use hotcell_core::text::Printable;
 use serde::Deserialize;
 
 use super::super::wire::number;
@@ -34,9 +35,13 @@ pub(super) struct EndEvent {
 impl EndEvent {
     /// Fails on an end that contradicts itself, which must not pass for a success.
     pub(super) fn into_end(self) -> Result<End, String> {
-        let exit_code = i32::try_from(self.exit_code).map_err(|_| format!("{} is no exit code", self.exit_code))?;
-        let said = self.status.strip_prefix("exit status ").and_then(|code| code.parse::<i32>().ok());
-        if said.is_some_and(|said| said != exit_code) {
+        let exit_code = i32::try_from(self.exit_code).ok().filter(|code| (-1..=255).contains(code));
+        let exit_code = exit_code.ok_or_else(|| format!("{} is no exit code", self.exit_code))?;
+        let said = self.status.strip_prefix("exit status ").map(|code| code.parse::<i32>().ok());
+        if self.exited && said.is_none() && !self.status.is_empty() {
+            return Err(format!("a command exited, and its status is `{}`", Printable(&self.status)));
+        }
+        if said.is_some_and(|said| said != Some(exit_code)) {
             return Err(format!("a command ended with the exit code {exit_code} and with another at once"));
         }
         let signal = if self.exited { None } else { signal(&self.status, exit_code) };
@@ -128,6 +133,10 @@ mod tests {
             r#"{"exited":true,"status":"exit status 3"}"#,
             r#"{"exitCode":0,"status":"signal: killed"}"#,
             r#"{"exitCode":4294967296,"exited":true}"#,
+            r#"{"exitCode":256,"exited":true}"#,
+            r#"{"exitCode":-256,"exited":true}"#,
+            r#"{"exited":true,"status":"signal: killed"}"#,
+            r#"{"exited":true,"status":"exit status "}"#,
             r#"{"exitCode":"x"}"#,
             r#"{"exitCode":1.5}"#,
             r#"{"exited":"true"}"#,

@@ -334,7 +334,8 @@ impl PtyOutput {
         match frame.kind.as_str() {
             "connected" => Ok((None, true)),
             "exit" => {
-                let code = frame.exit_code.ok_or_else(|| self.garbled("the end of the program has no code"))?;
+                let code = frame.exit_code.filter(|code| (-1..=255).contains(code));
+                let code = code.ok_or_else(|| self.garbled("the end of the program has no code"))?;
                 Ok((Some(PtyEvent::Exit { code: (code >= 0).then_some(code) }), false))
             }
             "error" => {

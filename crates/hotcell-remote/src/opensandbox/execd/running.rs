@@ -64,7 +64,7 @@ impl Failure {
     /// How the command ended. Execd says the exit code as text; of a signal it says -1 and, in words, which.
     pub fn exit(&self) -> Exit {
         match self.value.trim().parse::<i32>() {
-            Ok(code) if code >= 0 => Exit::Code(code),
+            Ok(code @ 0..=255) => Exit::Code(code),
             _ => self.traceback.iter().find_map(|line| signal(line)).map_or(Exit::Unknown, Exit::Signal),
         }
     }
@@ -259,6 +259,8 @@ mod tests {
             ("-1", "signal: something new", Exit::Unknown),
             ("fork/exec /bin/bash: no such file or directory", "fork/exec", Exit::Unknown),
             ("", "", Exit::Unknown),
+            // What a shell would make a success of.
+            ("256", "exit status 256", Exit::Unknown),
         ] {
             assert_eq!(failure(value, traceback).exit(), exit, "{value} {traceback}");
         }
