@@ -175,6 +175,17 @@ async fn timeouts_output_limits_signals_and_kills() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_overtakes_the_word_that_a_command_starts_is_not_lost() {
+    let place = place!("what_overtakes_the_word_that_a_command_starts_is_not_lost");
+    let sandbox = place.create(policy()).await;
+    place.link.faults.stderr_first.store(true, Ordering::Relaxed);
+    let output = run(&*sandbox, sh("echo out; echo err >&2; exit 3")).await;
+    assert_eq!(output.status(), Status::Exited(3));
+    assert_eq!((text(&output).as_str(), output.stderr.bytes()), ("out\n", b"err\n".to_vec()));
+    sandbox.destroy().await.unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_stream_that_breaks_is_never_a_success() {
     let place = place!("a_stream_that_breaks_is_never_a_success");
     let sandbox = place.create(policy()).await;
@@ -373,6 +384,13 @@ async fn files_are_carried_in_and_out() {
     assert!(matches!(files.write(directory, b"x", 0o600).await, Err(FilesError::WrongKind { .. })));
     assert!(matches!(files.read(directory, 10).await, Err(FilesError::WrongKind { .. })));
     assert!(matches!(files.make_directory(file).await, Err(FilesError::WrongKind { .. })));
+    run(&*sandbox, sh("cd /tmp/a && ln -s b/file good && ln -s /dev/null device && ln -s b up && ln -s none nowhere"))
+        .await;
+    let read = async |name: &str| files.read(&Path::new("/tmp/a").join(name), 10).await;
+    assert_eq!(read("good").await.unwrap(), b"short");
+    assert!(matches!(read("device").await, Err(FilesError::WrongKind { .. })));
+    assert!(matches!(read("up").await, Err(FilesError::WrongKind { .. })));
+    assert!(matches!(read("nowhere").await, Err(FilesError::NotFound { .. })));
     assert!(matches!(files.write(Path::new("/tmp/no/x"), b"x", 0o600).await, Err(FilesError::NotFound { .. })));
     files.remove(Path::new("/tmp/a")).await.unwrap();
     assert!(matches!(files.stat(file).await, Err(FilesError::NotFound { .. })));

@@ -23,6 +23,8 @@ use super::super::link::{Command, Control, Download, Ended, Event, Events, Link,
 pub(super) struct Faults {
     /// The stream of the next command ends after its first line.
     pub(super) cut_stream: AtomicBool,
+    /// What commands write to stdout comes after all that they write to stderr.
+    pub(super) stderr_first: AtomicBool,
     /// Scripts that end commands fail.
     pub(super) cannot_end: AtomicBool,
     /// The archive that comes back is one byte short.
@@ -143,10 +145,15 @@ impl Link for LocalLink {
                     }
                     true
                 };
-            let whole = tokio::join!(
-                forward(Stream::Stdout, Box::new(stdout), send.clone()),
-                forward(Stream::Stderr, Box::new(stderr), send.clone())
-            );
+            let whole = if faults.stderr_first.load(Ordering::Relaxed) {
+                let errors = forward(Stream::Stderr, Box::new(stderr), send.clone()).await;
+                (forward(Stream::Stdout, Box::new(stdout), send.clone()).await, errors)
+            } else {
+                tokio::join!(
+                    forward(Stream::Stdout, Box::new(stdout), send.clone()),
+                    forward(Stream::Stderr, Box::new(stderr), send.clone())
+                )
+            };
             if whole != (true, true) {
                 let _ = send.send(Err(server.failed("run", Why::Broken { reason: "it ended early".to_owned() }))).await;
                 let _ = child.wait().await;
