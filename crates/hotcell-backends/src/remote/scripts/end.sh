@@ -1,20 +1,32 @@
 # Ends a command and everything that descends from it: PROCESS STARTED GRACE. Says `gone` or `left`.
+LC_ALL=C
 leader=$1 started=$2 grace=$3
 known=
+# Looks at a process; whether it runs. Its name may hold anything, newlines too, and its first thread may be dead while others run.
+# One that is there and cannot be read is not known to be gone.
+look() {
+  number=$1 all=
+  { while IFS= read -r line || [ -n "$line" ]; do all="$all$line "; done < "/proc/$number/stat"; } 2>/dev/null
+  set -- ${all##*) }
+  if [ "$#" -lt 20 ]; then
+    [ ! -e "/proc/$number/stat" ] || unclear=yes
+    return 1
+  fi
+  state=$1 parent=$2 group=$3 born=${20}
+  [ "$state" = Z ] || return 0
+  set -- "/proc/$number/task/"*
+  [ "$#" -gt 1 ]
+}
 # Who is to be ended: the group of the command, all that one of them started in whatever group, and who was among them before.
 victims() {
-  found=" "
+  found=" " unclear=no ours=yes
   for process in $known; do
-    { IFS= read -r line < "/proc/$process/stat"; } 2>/dev/null || continue
-    set -- ${line##*) }
-    [ "$1" = Z ] || found="$found$process "
+    ! look "$process" || found="$found$process "
   done
-  if [ -r "/proc/$leader/stat" ]; then
-    IFS= read -r line < "/proc/$leader/stat" || line=
-    # Another process may have got its number since.
-    set -- ${line##*) }
-    [ "$#" -ge 20 ] && [ "${20}" != "$started" ] && return
-  fi
+  born=$started
+  look "$leader"
+  # Another process may have got its number since.
+  [ "$born" = "$started" ] || { ours=no; return; }
   again=yes
   while [ "$again" = yes ]; do
     again=no
@@ -22,12 +34,10 @@ victims() {
       process=${file#/proc/}
       process=${process%/stat}
       case $found in *" $process "*) continue ;; esac
-      { IFS= read -r line < "$file"; } 2>/dev/null || continue
-      set -- ${line##*) }
-      [ "$#" -ge 20 ] && [ "$1" != Z ] || continue
+      look "$process" || continue
       case $found in
-        *" $2 "*) ;;
-        *) [ "$3" = "$leader" ] || continue ;;
+        *" $parent "*) ;;
+        *) [ "$group" = "$leader" ] || continue ;;
       esac
       found="$found$process "
       again=yes
@@ -35,13 +45,14 @@ victims() {
   done
   known=$found
 }
+is_gone() { [ "$found" = " " ] && [ "$unclear" = no ]; }
 victims
-if [ "$grace" != 0 ]; then
+if [ "$grace" != 0 ] && [ "$ours" = yes ]; then
   kill -TERM "-$leader" 2>/dev/null
   tries=0
   while [ "$tries" -lt 5 ]; do
     victims
-    [ "$found" = " " ] && break
+    is_gone && break
     sleep "$grace"
     tries=$((tries + 1))
   done
@@ -49,7 +60,9 @@ fi
 tries=0
 while :; do
   victims
-  [ "$found" = " " ] && { echo gone; exit 0; }
+  # Whatever was seen of it.
+  [ "$ours" = no ] || { kill -KILL "-$leader"; kill -KILL "$leader"; } 2>/dev/null
+  is_gone && { echo gone; exit 0; }
   [ "$tries" -lt 40 ] || { echo left; exit 1; }
   for process in $found; do kill -KILL "$process" 2>/dev/null; done
   [ "$tries" -eq 0 ] || sleep 0.05
