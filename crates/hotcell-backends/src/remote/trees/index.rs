@@ -117,7 +117,9 @@ impl Indexing<'_> {
     fn entry(&mut self, head: &Head, content: &mut impl Read) -> Result<(), Trouble> {
         let hostile = |why| Trouble::Entry(head.path.clone(), why);
         self.entries += 1;
-        self.path_bytes += head.path.len();
+        // Targets are kept like paths.
+        let target = if let Kind::Symlink(target) = &head.kind { target.len() } else { 0 };
+        self.path_bytes = self.path_bytes.saturating_add(head.path.len()).saturating_add(target);
         self.end =
             head.size.checked_next_multiple_of(BLOCK).map_or(u64::MAX, |size| head.position.saturating_add(size));
         if self.entries > self.caps.entries {

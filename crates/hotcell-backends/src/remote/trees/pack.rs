@@ -181,6 +181,8 @@ impl Packing<'_> {
                 FileKind::Link => {
                     let target = beneath::link_target(&opened, &name).map_err(|error| unreadable(&path, &error))?;
                     let mut header = header(EntryType::Symlink, 0o777, 0, self.now);
+                    // As when it comes back.
+                    self.path_bytes += target.len();
                     self.count(&path, target.len() as u64)?;
                     let appended = self.builder.append_link(&mut header, archived(&path), Path::new(&target));
                     appended.map_err(|error| keeping(&error))?;

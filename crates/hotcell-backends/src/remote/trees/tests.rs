@@ -154,6 +154,14 @@ fn too_much_is_refused_and_the_limit_is_named() {
     let large = Archive::of_tree().entry(b"./t/x", EntryType::Regular, b"", 4000);
     let linked = large.entry(b"./t/y", EntryType::Link, b"./t/x", 0).entry(b"./t/z", EntryType::Link, b"./t/x", 0);
     refused(linked, "more than 10000 bytes");
+    // Targets of links are kept like paths.
+    let links = |count| {
+        (0..count).fold(Archive::of_tree(), |archive, number| {
+            archive.entry(format!("./t/{number:02}").as_bytes(), EntryType::Symlink, &[b'a'; 100], 0)
+        })
+    };
+    assert_eq!(indexed(links(18)).unwrap().len(), 18);
+    refused(links(19), "more than 2000 bytes of paths");
 }
 
 #[test]
