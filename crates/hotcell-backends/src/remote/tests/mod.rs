@@ -1,6 +1,7 @@
 //! Boxes on a stand-in for a server: processes of this machine, in a mount namespace with a `/tmp` of its own.
 
 mod boxes;
+mod interrupted;
 mod local;
 mod scripts;
 mod wrapper;

@@ -99,13 +99,25 @@ pub(super) struct Trees {
     fingerprints: Fingerprints,
     caps: Caps,
     /// Locked while trees are fetched: one at a time, or one would overwrite the other's archive.
-    state: tokio::sync::Mutex<State>,
+    state: Arc<tokio::sync::Mutex<State>>,
 }
 
 #[derive(Debug)]
 struct State {
     kept: Vec<Kept>,
-    baseline: Option<Baseline>,
+    baseline: Baseline,
+}
+
+impl State {
+    /// What the box has now counts as given.
+    fn settle(&mut self, access: Access, trees: Vec<OverlayTree>) {
+        let fetched = self.kept.iter_mut().filter(|kept| kept.access == access);
+        for (kept, tree) in fetched.zip(trees) {
+            if let Upper::Copy(copy) = tree.upper {
+                kept.given = Arc::new(copy.now.into_iter().map(|(path, (record, _))| (path, record)).collect());
+            }
+        }
+    }
 }
 
 /// Why trees could not be brought back. Nothing of the host has been changed.
@@ -142,8 +154,8 @@ impl Trees {
             let packed = packed.map_err(|error| setup("packing the trees", error.to_string(), "try again"))??;
             deliver(link, facts, packed).await?
         };
-        let state = State { kept, baseline: Some(Baseline::new(created)) };
-        Ok(Self { filesystem: filesystem.clone(), fingerprints, caps, state: tokio::sync::Mutex::new(state) })
+        let state = Arc::new(tokio::sync::Mutex::new(State { kept, baseline: Baseline::new(created) }));
+        Ok(Self { filesystem: filesystem.clone(), fingerprints, caps, state })
     }
 
     /// Whether the box has trees with this access.
@@ -153,6 +165,8 @@ impl Trees {
 
     /// Fetches the trees with this access and does something with what they are now. With `settle`, what they are now counts as
     /// given from then on, if that succeeds.
+    ///
+    /// If this is dropped, either nothing has been done yet, or it is done to its end; what is fetched next waits for that.
     pub(super) async fn fetched<T: Send + 'static>(
         &self,
         link: &dyn Link,
@@ -161,7 +175,7 @@ impl Trees {
         settle: bool,
         work: impl FnOnce(&[OverlayTree], &FilesystemPolicy, &mut Baseline) -> Result<T, WorkspaceError> + Send + 'static,
     ) -> Result<T, WorkspaceError> {
-        let mut state = self.state.lock().await;
+        let mut state = Arc::clone(&self.state).lock_owned().await;
         let roots: Vec<Root> = state
             .kept
             .iter()
@@ -194,26 +208,16 @@ impl Trees {
             let upper = Upper::Copy(copy);
             trees.push(OverlayTree { place: kept.place.clone(), lower, upper, caller: kept.caller });
         }
-        let Some(mut baseline) = state.baseline.take() else {
-            return Err(WorkspaceError::Lost { reason: "an earlier commit did not come to its end".to_owned() });
-        };
-        // On a thread of its own, which goes on when this future is dropped: a commit that has begun is completed.
+        // On a thread of its own, which goes on when this future is dropped, and has the lock until it has noted what it did.
         let filesystem = self.filesystem.clone();
         let done = tokio::task::spawn_blocking(move || {
-            let done = work(&trees, &filesystem, &mut baseline);
-            (done, trees, baseline)
-        });
-        let (done, trees, baseline) = done.await.map_err(|error| WorkspaceError::Lost { reason: error.to_string() })?;
-        state.baseline = Some(baseline);
-        if settle && done.is_ok() {
-            let fetched = state.kept.iter_mut().filter(|kept| kept.access == access);
-            for (kept, tree) in fetched.zip(trees) {
-                if let Upper::Copy(copy) = tree.upper {
-                    kept.given = Arc::new(copy.now.into_iter().map(|(path, (record, _))| (path, record)).collect());
-                }
+            let done = work(&trees, &filesystem, &mut state.baseline);
+            if settle && done.is_ok() {
+                state.settle(access, trees);
             }
-        }
-        done
+            done
+        });
+        done.await.unwrap_or_else(|error| Err(WorkspaceError::Lost { reason: error.to_string() }))
     }
 
     /// Has the box pack these trees, and fetches the archive into a file without a name.
