@@ -103,6 +103,9 @@ const EXCEPTIONS: &[(Option<Control>, &[&str])] = &[
 mod tests {
     use std::collections::BTreeSet;
 
+    use hotcell_backends::e2b::E2bBackend;
+    use hotcell_backends::opensandbox::OpenSandboxBackend;
+
     use super::*;
     use crate::checks;
 
@@ -113,6 +116,30 @@ mod tests {
         for id in EXCEPTIONS.iter().flat_map(|(_, checks)| *checks) {
             assert!(known.contains(id), "{id}");
             assert!(seen.insert(id), "{id} is there twice");
+        }
+    }
+    #[test]
+    fn what_a_server_only_claims_is_not_tried_and_what_protects_this_machine_is() {
+        for capabilities in [OpenSandboxBackend::capabilities(), E2bBackend::capabilities(RuntimeKind::E2b)] {
+            let beyond = |id: &str| {
+                let check = checks::all().find(|check| check.id == id).unwrap();
+                beyond(check, &capabilities)
+            };
+            for (id, control) in
+                [("kernel.bpf", "syscalls"), ("network.udp", "network"), ("process.kill", "process-isolation")]
+            {
+                assert_eq!(beyond(id), Some(format!("the server's word: {control}")), "{id}");
+            }
+            assert!(beyond("resources.memory").unwrap().contains("approximated"));
+            for id in [
+                "filesystem.denied",
+                "process.environment",
+                "resources.output",
+                "supervisor.commit-protected",
+                "work.git",
+            ] {
+                assert_eq!(beyond(id), None, "{id}");
+            }
         }
     }
 }
