@@ -224,7 +224,12 @@ fn what_a_run_is_made_from_can_be_shown() {
 #[test]
 fn the_configured_server_is_known_in_every_directory() {
     let place = Place::new();
-    let mut request = place.request("home");
+    let request = place.request("home");
+    let with_runtime = |name: &str| {
+        let mut request = place.request("home");
+        flag(&mut request, "sandbox.mode", "--runtime", name);
+        RemoteRuntime::load(&request)
+    };
     assert_eq!(RemoteRuntime::load(&request).unwrap(), None);
     place.write(USER_FILE, &format!("{E2B}url = \"https://e2b.example.org\"\napi_key = \"k\"\n"));
     // No box would be made from here without saying what to show.
@@ -232,12 +237,10 @@ fn the_configured_server_is_known_in_every_directory() {
     let runtime = RemoteRuntime::load(&request).unwrap().unwrap();
     assert_eq!((runtime.kind, runtime.remote.url.as_deref()), (RuntimeKind::E2b, Some("https://e2b.example.org")));
     assert_eq!(runtime.remote.api_key.unwrap().expose(), "k");
-    flag(&mut request, "sandbox.mode", "--runtime", "docker");
-    assert_eq!(RemoteRuntime::load(&request).unwrap(), None);
+    assert_eq!(with_runtime("docker").unwrap(), None);
     // One without an address is still the configured one.
-    flag(&mut request, "sandbox.mode", "--runtime", "cube");
     place.write(USER_FILE, "");
-    let runtime = RemoteRuntime::load(&request).unwrap().unwrap();
+    let runtime = with_runtime("cube").unwrap().unwrap();
     assert!(runtime.remote.server(runtime.kind).is_err());
     // What a project must not say is an error here as well.
     place.write("project/hotcell.toml", "sandbox_backend = \"e2b\"\n");
