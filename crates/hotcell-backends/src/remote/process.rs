@@ -12,6 +12,7 @@ use hotcell_core::backend::{
 use hotcell_core::outcome::{Outcome, Status};
 use hotcell_remote::http::{CallError, Why};
 use tokio::sync::{Mutex, Notify, mpsc, oneshot, watch};
+use tokio::time::Instant;
 
 use super::inside::{self, Process};
 use super::link::{Control, Event, Events, Started};
@@ -62,13 +63,13 @@ impl RemoteProcess {
         let (send_output, output) = mpsc::channel(KEPT);
         let (send_told, told) = oneshot::channel();
         let (send_ending, ending) = watch::channel(None);
-        let (send_killed, killed) = watch::channel(false);
-        let pump = Pump { events: started.events, output: Some(send_output), meter: Arc::clone(&meter), killed };
+        let (send_silent_at, silent_at) = watch::channel(None);
+        let pump = Pump { events: started.events, output: Some(send_output), meter: Arc::clone(&meter), silent_at };
         shared.runtime.spawn(pump.run(begun, send_told));
         shared.runtime.spawn(async move {
             let outcome = watch
                 .run(told, || {
-                    let _ = send_killed.send(true);
+                    let _ = send_silent_at.send(Some(Instant::now() + LAST_WORDS));
                 })
                 .await;
             let _ = send_ending.send(Some(outcome));
@@ -182,8 +183,8 @@ struct Pump {
     /// None once nobody wants more.
     output: Option<mpsc::Sender<OutputEvent>>,
     meter: Arc<Meter>,
-    /// True once the command is known to be gone.
-    killed: watch::Receiver<bool>,
+    /// From when on nothing more is heard, once the command is known to be gone.
+    silent_at: watch::Receiver<Option<Instant>>,
 }
 
 impl Pump {
@@ -203,19 +204,20 @@ impl Pump {
         let _ = told.send(said);
     }
 
-    /// The next event; none if the command is gone and the server has nothing more to say about it.
+    /// The next event; none once the command is gone and the server has had its time to tell the rest.
     async fn next(&mut self) -> Option<Result<Event, CallError>> {
-        let gone = async {
-            if self.killed.wait_for(|killed| *killed).await.is_ok() {
-                tokio::time::sleep(LAST_WORDS).await;
-            } else {
-                std::future::pending::<()>().await;
+        let over = async {
+            let by = self.silent_at.wait_for(Option::is_some).await.ok().and_then(|by| *by);
+            match by {
+                Some(by) => tokio::time::sleep_until(by).await,
+                None => std::future::pending().await,
             }
         };
         tokio::select! {
             biased;
+            // First: whoever never stops talking is not listened to for ever.
+            () = over => None,
             event = self.events.next() => Some(event),
-            () = gone => None,
         }
     }
 

@@ -174,6 +174,24 @@ async fn timeouts_output_limits_signals_and_kills() {
     sandbox.destroy().await.unwrap();
 }
 
+/// What has left the tree of its command and holds its output may write on and on: the command's end is told all the same.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn output_without_an_end_does_not_keep_a_killed_command_open() {
+    let place = place!("output_without_an_end_does_not_keep_a_killed_command_open");
+    let sandbox = place.create(policy()).await;
+    // Its parent is gone and it has a session of its own; it ends when nobody reads any more.
+    let daemon = "(setsid sh -c 'while echo more; do sleep 0.2; done' 2> /dev/null &); echo; sleep 60";
+    let process = sandbox.spawn(sh(daemon)).await.unwrap();
+    while place.link.faults.pieces.load(Ordering::Relaxed) < 3 {
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+    process.kill().await.unwrap();
+    // Nobody took the output, so that it is read to its end.
+    let ended = tokio::time::timeout(Duration::from_secs(40), process.wait()).await.expect("it is open for ever");
+    assert_eq!(ended.unwrap().status, Status::Canceled);
+    sandbox.destroy().await.unwrap();
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn what_overtakes_the_word_that_a_command_starts_is_not_lost() {
     let place = place!("what_overtakes_the_word_that_a_command_starts_is_not_lost");
