@@ -139,7 +139,7 @@ impl Files for RemoteFiles {
             spooled.await.unwrap_or_else(|error| Err(io::Error::other(error))).map_err(|error| at.failed(error))?;
         let number = self.uploads.fetch_add(1, Ordering::Relaxed);
         let uploaded = format!("{}/file-{number}", self.shared.facts.directory);
-        self.shared.soil();
+        let _changing = self.shared.change().await;
         self.shared.link.upload(&uploaded, file, length).await.map_err(|error| at.failed(io::Error::other(error)))?;
         at.script(PUT, &[uploaded, at.text.clone(), format!("{mode:o}")], "regular file").await
     }
@@ -164,7 +164,7 @@ impl Files for RemoteFiles {
 
     async fn make_directory(&self, path: &Path) -> Result<(), FilesError> {
         let at = self.at("make the directory", path)?;
-        self.shared.soil();
+        let _changing = self.shared.change().await;
         at.script(MAKE, std::slice::from_ref(&at.text), "directory").await
     }
 
@@ -173,7 +173,7 @@ impl Files for RemoteFiles {
         if at.path.file_name().is_none() {
             return Err(FilesError::BadPath { path: at.path, reason: "it does not name what to remove".to_owned() });
         }
-        self.shared.soil();
+        let _changing = self.shared.change().await;
         at.script(REMOVE, std::slice::from_ref(&at.text), "file").await
     }
 }

@@ -15,7 +15,7 @@ use hotcell_core::plan::{EnforcementReport, Plan};
 use hotcell_core::policy::Access;
 use hotcell_remote::http::CallError;
 use tokio::runtime::Handle;
-use tokio::sync::{Notify, RwLock, watch};
+use tokio::sync::{Notify, RwLock, RwLockReadGuard, watch};
 
 use super::files::RemoteFiles;
 use super::inside::{self, Facts};
@@ -36,6 +36,9 @@ const STARTING: Duration = Duration::from_secs(30);
 /// How long commands may take to end when their box is destroyed.
 const ENDING: Duration = Duration::from_secs(15);
 
+/// How long files that are already on their way back may take when their box is destroyed.
+const COMING: Duration = Duration::from_secs(600);
+
 /// What a backend knows of a sandbox that its server has made.
 pub(crate) struct Parts {
     /// Its name here.
@@ -55,6 +58,9 @@ pub(super) struct Shared {
     pub(super) trees: Trees,
     /// Read-locked by every command as long as it runs; locked while its trees are looked at.
     pub(super) quiet: Arc<RwLock<()>>,
+    /// Read-locked by whoever changes files from here as long as that takes; locked while its trees are looked at. Apart from
+    /// `quiet`, because the end of a command waits for it.
+    pub(super) changing: RwLock<()>,
     /// Whether the box may have changed its trees since they were brought back.
     dirty: AtomicBool,
     state: watch::Sender<State>,
@@ -117,23 +123,29 @@ impl Shared {
 
     /// Brings back what the box wrote to trees that it writes directly; the paths that it must not change and did.
     pub(super) async fn bring_back(&self) -> Result<Vec<PathBuf>, WorkspaceError> {
-        // Before: what is written meanwhile counts again.
-        self.dirty.store(false, Ordering::Relaxed);
+        let _unchanged = self.changing.write().await;
+        let mut soiled = Soiled::new(&self.dirty);
         let brought = self
             .trees
             .fetched(&*self.link, &self.facts, Access::Write, true, |trees, filesystem, baseline| {
                 workspace::commit_allowed(trees, filesystem, baseline)
             })
-            .await;
-        if brought.is_err() {
-            self.dirty.store(true, Ordering::Relaxed);
-        }
-        brought.map(|(_, left_out)| left_out)
+            .await?;
+        soiled.is_clean = true;
+        Ok(brought.1)
     }
 
     /// Notes that something may change trees of the box.
     pub(super) fn soil(&self) {
         self.dirty.store(true, Ordering::Relaxed);
+    }
+
+    /// For as long as the caller changes files of the box. Waits while its trees are looked at: what is changed meanwhile might be
+    /// taken for brought back.
+    pub(super) async fn change(&self) -> RwLockReadGuard<'_, ()> {
+        let changing = self.changing.read().await;
+        self.soil();
+        changing
     }
 
     /// Which denials can be seen here, and which cannot.
@@ -148,6 +160,28 @@ impl Shared {
             false => Vec::new(),
         };
         Visibility { seen, unseen }
+    }
+}
+
+/// Trees that are being brought back. They count as not back yet if that fails, or if nobody waits for it any more.
+struct Soiled<'a> {
+    dirty: &'a AtomicBool,
+    is_clean: bool,
+}
+
+impl<'a> Soiled<'a> {
+    fn new(dirty: &'a AtomicBool) -> Self {
+        // Now: what is written meanwhile counts again.
+        dirty.store(false, Ordering::Relaxed);
+        Self { dirty, is_clean: false }
+    }
+}
+
+impl Drop for Soiled<'_> {
+    fn drop(&mut self) {
+        if !self.is_clean {
+            self.dirty.store(true, Ordering::Relaxed);
+        }
     }
 }
 
@@ -215,6 +249,7 @@ impl RemoteSandbox {
             facts,
             trees,
             quiet: Arc::new(RwLock::new(())),
+            changing: RwLock::new(()),
             dirty: AtomicBool::new(false),
             state: watch::Sender::new(State::Alive),
             runtime: runtime.clone(),
@@ -362,6 +397,9 @@ impl RemoteSandbox {
     /// Brings back what is not back yet, once every command has ended.
     async fn last_words(&self) -> Result<(), String> {
         let shared = &self.shared;
+        // The last command may have ended just now, and what it wrote be on its way: that may take longer than the end of a command.
+        let coming = tokio::time::timeout(COMING, shared.changing.write()).await;
+        drop(coming.map_err(|_| format!("they did not come within {} s", COMING.as_secs()))?);
         let quiet = tokio::time::timeout(ENDING, shared.quiet.write()).await;
         let _quiet = quiet.map_err(|_| format!("its commands did not end within {} s", ENDING.as_secs()))?;
         let dirty = shared.dirty.load(Ordering::Relaxed);

@@ -44,6 +44,7 @@ impl Workspace for RemoteWorkspace {
     async fn diff(&self) -> Result<Vec<Change>, WorkspaceError> {
         self.check()?;
         let Ok(_quiet) = self.shared.quiet.try_write() else { return Err(WorkspaceError::Busy) };
+        let _unchanged = self.shared.changing.write().await;
         let Shared { link, facts, trees, .. } = &*self.shared;
         trees.fetched(&**link, facts, Access::Overlay, false, |trees, _, _| workspace::differences(trees)).await
     }
@@ -51,6 +52,7 @@ impl Workspace for RemoteWorkspace {
     async fn commit(&self) -> Result<Vec<Change>, WorkspaceError> {
         self.check()?;
         let Ok(_quiet) = self.shared.quiet.try_write() else { return Err(WorkspaceError::Busy) };
+        let _unchanged = self.shared.changing.write().await;
         let Shared { link, facts, trees, .. } = &*self.shared;
         trees.fetched(&**link, facts, Access::Overlay, true, workspace::commit).await
     }

@@ -1,16 +1,149 @@
 //! What is dropped halfway, and what happens at the same time.
 
-use std::fs;
-use std::sync::mpsc;
+use std::fs::{self, File};
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, mpsc};
+use std::time::Duration;
 
+use async_trait::async_trait;
+use hotcell_core::backend::{FileEntry, Sandbox, SandboxId, SpawnConfig};
+use hotcell_core::capability::{Capabilities, Capability, Control};
+use hotcell_core::plan::plan;
 use hotcell_core::policy::{Access, Limits, Policy};
+use hotcell_core::runtime::{Isolation, RuntimeKind};
+use hotcell_remote::http::CallError;
+use tokio::sync::{Notify, watch};
 
-use super::super::inside;
-use super::super::link::Link;
+use super::super::link::{Command, Download, Link, OwnProgram, Ran, Started};
 use super::super::trees::{Caps, Trees};
+use super::super::{Parts, RemoteSandbox, inside};
 use super::local::LocalLink;
 use super::skip;
 use crate::cell::workspace;
+
+/// Something that can be held up.
+#[derive(Debug)]
+struct Gate {
+    open: watch::Sender<bool>,
+    reached: Notify,
+}
+
+impl Gate {
+    fn new() -> Self {
+        Self { open: watch::Sender::new(true), reached: Notify::new() }
+    }
+
+    fn set(&self, open: bool) {
+        self.open.send_replace(open);
+    }
+
+    async fn pass(&self) {
+        if !*self.open.borrow() {
+            self.reached.notify_one();
+        }
+        self.open.subscribe().wait_for(|open| *open).await.unwrap();
+    }
+}
+
+/// The stand-in, with calls that can be held up.
+#[derive(Debug)]
+struct Gated {
+    inner: Arc<LocalLink>,
+    uploads: Gate,
+    deletions: Gate,
+    cannot_delete: AtomicBool,
+}
+
+impl Gated {
+    async fn open(test: &str) -> Option<Arc<Self>> {
+        let Some(inner) = LocalLink::open().await else {
+            skip(test, "no user namespaces for a stand-in");
+            return None;
+        };
+        let cannot_delete = AtomicBool::new(false);
+        Some(Arc::new(Self { inner, uploads: Gate::new(), deletions: Gate::new(), cannot_delete }))
+    }
+
+    async fn create(self: &Arc<Self>, host: &tempfile::TempDir) -> (Box<dyn Sandbox>, PathBuf) {
+        let tree = host.path().canonicalize().unwrap().join("tree");
+        fs::create_dir(&tree).unwrap();
+        let policy = Policy::builder().write(&tree).cwd(&tree).runtime(RuntimeKind::E2b).build().unwrap();
+        let mut capabilities = Capabilities::new(RuntimeKind::E2b, Isolation::Remote);
+        for control in Control::ALL {
+            capabilities.controls.insert(*control, Capability::enforced("a test"));
+        }
+        let plan = plan(&policy, &capabilities).unwrap();
+        let id = SandboxId::new(format!("test-{}", std::process::id())).unwrap();
+        let link: Arc<Self> = Arc::clone(self);
+        (Box::new(RemoteSandbox::create(Parts { id, link, plan }).await.unwrap()), tree)
+    }
+}
+
+#[async_trait]
+impl Link for Gated {
+    fn name(&self) -> String {
+        self.inner.name()
+    }
+
+    async fn run(&self, program: OwnProgram<'_>) -> Result<Ran, CallError> {
+        self.inner.run(program).await
+    }
+
+    async fn start(&self, command: &Command) -> Result<Started, CallError> {
+        self.inner.start(command).await
+    }
+
+    async fn upload(&self, path: &str, content: File, length: u64) -> Result<(), CallError> {
+        self.uploads.pass().await;
+        self.inner.upload(path, content, length).await
+    }
+
+    async fn download(&self, path: &str) -> Result<Box<dyn Download>, CallError> {
+        self.inner.download(path).await
+    }
+
+    async fn list(&self, path: &str) -> Result<Vec<FileEntry>, CallError> {
+        self.inner.list(path).await
+    }
+
+    async fn stat(&self, path: &str) -> Result<Option<FileEntry>, CallError> {
+        self.inner.stat(path).await
+    }
+
+    async fn renew(&self, lifetime: Duration) -> Result<(), CallError> {
+        self.inner.renew(lifetime).await
+    }
+
+    async fn delete(&self) -> Result<(), CallError> {
+        self.deletions.pass().await;
+        match self.cannot_delete.load(Ordering::Relaxed) {
+            true => Err(self.inner.broken("it will not")),
+            false => self.inner.delete().await,
+        }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_is_written_while_a_command_ends_comes_back() {
+    let Some(link) = Gated::open("what_is_written_while_a_command_ends_comes_back").await else { return };
+    let host = tempfile::tempdir().unwrap();
+    let (sandbox, tree) = link.create(&host).await;
+    link.uploads.set(false);
+    let path = tree.join("late");
+    let writing = sandbox.files().unwrap().write(&path, b"late", 0o644);
+    let ending = async {
+        link.uploads.reached.notified().await;
+        let process = sandbox.spawn(SpawnConfig::new("true")).await.unwrap();
+        // Time enough to bring back too early what is not there yet.
+        let _ = tokio::time::timeout(Duration::from_secs(1), process.wait()).await;
+        link.uploads.set(true);
+        assert!(process.wait().await.unwrap().status.success());
+    };
+    tokio::join!(async { writing.await.unwrap() }, ending);
+    sandbox.destroy().await.unwrap();
+    assert_eq!(fs::read_to_string(path).unwrap(), "late");
+}
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn looking_at_trees_that_nobody_waits_for_any_more_takes_nothing_away() {

@@ -81,7 +81,7 @@ impl LocalLink {
         process
     }
 
-    fn broken(&self, what: impl ToString) -> CallError {
+    pub(super) fn broken(&self, what: impl ToString) -> CallError {
         self.server.failed("ask", Why::Broken { reason: what.to_string() })
     }
 
