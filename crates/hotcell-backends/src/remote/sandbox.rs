@@ -64,6 +64,8 @@ pub(super) struct Shared {
     /// Whether the box may have changed its trees since they were brought back.
     dirty: AtomicBool,
     state: watch::Sender<State>,
+    /// Whether the server has confirmed that the sandbox is removed.
+    deleted: Arc<AtomicBool>,
     /// For what has to be done when nobody waits for it.
     pub(super) runtime: Handle,
 }
@@ -114,10 +116,12 @@ impl Shared {
     }
 
     fn delete_later(&self) {
-        let link = Arc::clone(&self.link);
+        let (link, deleted) = (Arc::clone(&self.link), Arc::clone(&self.deleted));
         self.runtime.spawn(async move {
             // Nobody waits for it, and the sandbox ends by itself soon.
-            let _ = link.delete().await;
+            if link.delete().await.is_ok() {
+                deleted.store(true, Ordering::Relaxed);
+            }
         });
     }
 
@@ -252,6 +256,7 @@ impl RemoteSandbox {
             changing: RwLock::new(()),
             dirty: AtomicBool::new(false),
             state: watch::Sender::new(State::Alive),
+            deleted: Arc::default(),
             runtime: runtime.clone(),
         });
         runtime.spawn(lifetime::renew(Arc::clone(&shared)));
@@ -379,17 +384,23 @@ impl Sandbox for RemoteSandbox {
             true => self.last_words().await,
             false => Ok(()),
         };
+        let brought = brought.map_err(|reason| format!("its files were not brought back: {reason}"));
         if let Err(error) = shared.link.delete().await {
+            let reason = match brought {
+                Ok(()) => error.to_string(),
+                Err(lost) => format!("{error}; and {lost}"),
+            };
             return Err(DestroyError::LeftBehind {
                 what: format!("the sandbox ({})", shared.link.name()),
-                reason: error.to_string(),
+                reason,
                 hint: format!(
                     "it ends by itself within {} s; `hotcell prune` removes it later",
                     lifetime::LIFETIME.as_secs()
                 ),
             });
         }
-        brought.map_err(|reason| DestroyError::Lost { reason: format!("its files were not brought back: {reason}") })
+        shared.deleted.store(true, Ordering::Relaxed);
+        brought.map_err(|reason| DestroyError::Lost { reason })
     }
 }
 
@@ -412,14 +423,15 @@ impl RemoteSandbox {
 
 impl Drop for RemoteSandbox {
     fn drop(&mut self) {
-        let closing = self.shared.state.send_if_modified(|state| {
+        self.shared.state.send_if_modified(|state| {
             let alive = *state == State::Alive;
             if alive {
                 *state = State::Closing;
             }
             alive
         });
-        if closing {
+        // Also after a removal that failed, or that nobody waited for to its end.
+        if !self.shared.deleted.load(Ordering::Relaxed) {
             self.shared.delete_later();
         }
     }

@@ -7,7 +7,7 @@ use std::sync::{Arc, mpsc};
 use std::time::Duration;
 
 use async_trait::async_trait;
-use hotcell_core::backend::{FileEntry, Sandbox, SandboxId, SpawnConfig};
+use hotcell_core::backend::{DestroyError, FileEntry, Sandbox, SandboxId, SpawnConfig};
 use hotcell_core::capability::{Capabilities, Capability, Control};
 use hotcell_core::plan::plan;
 use hotcell_core::policy::{Access, Limits, Policy};
@@ -52,6 +52,7 @@ struct Gated {
     inner: Arc<LocalLink>,
     uploads: Gate,
     deletions: Gate,
+    /// The next deletion fails.
     cannot_delete: AtomicBool,
 }
 
@@ -77,6 +78,13 @@ impl Gated {
         let id = SandboxId::new(format!("test-{}", std::process::id())).unwrap();
         let link: Arc<Self> = Arc::clone(self);
         (Box::new(RemoteSandbox::create(Parts { id, link, plan }).await.unwrap()), tree)
+    }
+
+    /// Waits until the sandbox is gone.
+    async fn deleted(&self) {
+        while self.inner.faults.deletions.load(Ordering::Relaxed) == 0 {
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
     }
 }
 
@@ -117,7 +125,7 @@ impl Link for Gated {
 
     async fn delete(&self) -> Result<(), CallError> {
         self.deletions.pass().await;
-        match self.cannot_delete.load(Ordering::Relaxed) {
+        match self.cannot_delete.swap(false, Ordering::Relaxed) {
             true => Err(self.inner.broken("it will not")),
             false => self.inner.delete().await,
         }
@@ -181,4 +189,34 @@ async fn looking_at_trees_that_nobody_waits_for_any_more_takes_nothing_away() {
     assert_eq!(fs::read_to_string(tree.join("first")).unwrap(), "y\n");
     assert!(tree.join("second").exists());
     link.delete().await.unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_removal_that_nobody_waits_for_any_more_is_completed() {
+    let Some(link) = Gated::open("a_removal_that_nobody_waits_for_any_more_is_completed").await else { return };
+    let host = tempfile::tempdir().unwrap();
+    let (sandbox, _) = link.create(&host).await;
+    link.deletions.set(false);
+    tokio::select! {
+        _ = sandbox.destroy() => unreachable!("it waits"),
+        () = link.deletions.reached.notified() => {}
+    }
+    link.deletions.set(true);
+    link.deleted().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_removal_that_fails_tells_of_lost_files_too_and_is_tried_again() {
+    let test = "a_removal_that_fails_tells_of_lost_files_too_and_is_tried_again";
+    let Some(link) = Gated::open(test).await else { return };
+    let host = tempfile::tempdir().unwrap();
+    let (sandbox, tree) = link.create(&host).await;
+    sandbox.files().unwrap().write(&tree.join("lost"), b"lost", 0o644).await.unwrap();
+    link.inner.faults.short_download.store(true, Ordering::Relaxed);
+    link.cannot_delete.store(true, Ordering::Relaxed);
+    let error = sandbox.destroy().await.unwrap_err();
+    assert!(matches!(error, DestroyError::LeftBehind { .. }), "{error}");
+    let said = error.to_string();
+    assert!(said.contains("it will not") && said.contains("its files were not brought back"), "{said}");
+    link.deleted().await;
 }
