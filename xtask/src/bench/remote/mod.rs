@@ -15,8 +15,7 @@ use super::comparison::Comparison;
 use super::machine::{self, Machine};
 use super::options::{MEASURE, Options, Usual};
 use super::{build, part};
-use crate::test::containers::command::with_engines;
-use crate::test::containers::realm::Group;
+use crate::test::containers::command::with_servers;
 use crate::workspace::{forget_hotcell_settings, root};
 use crate::{Verdict, progress};
 
@@ -67,17 +66,13 @@ pub(super) fn run(arguments: &[String]) -> Verdict {
 
 fn build_and_measure(arguments: &[String], options: &Options) -> Verdict {
     let Some(built) = build()? else { return Ok(false) };
-    let directory = env::current_dir().context("cannot find the current directory")?;
     if let Some(out) = &options.out {
         std::fs::create_dir_all(out).with_context(|| format!("cannot make the directory {}", out.display()))?;
     }
-    with_engines(|engines| {
-        let mut command = engines.realm().command(Group::Tests, &directory);
+    with_servers(|command| {
         command.arg(built.join("xtask")).args(["bench", "remote", MEASURE]).arg(built.join("hotcell"));
         command.args(arguments);
-        forget_hotcell_settings(&mut command);
-        command.envs(engines.environment());
-        Ok(command.status().context("cannot start `nsenter`")?.success())
+        forget_hotcell_settings(command);
     })
 }
 

@@ -2,6 +2,7 @@
 
 use std::env;
 use std::os::unix::process::ExitStatusExt;
+use std::process::Command;
 
 use anyhow::{Context, Result, bail};
 
@@ -18,6 +19,13 @@ pub(crate) fn run(arguments: &[String]) -> Verdict {
     if command.is_empty() {
         bail!("usage: cargo xtask engines -- COMMAND");
     }
+    with_servers(|inside| {
+        inside.args(command);
+    })
+}
+
+/// Runs a command among engines and servers, which are started for it and stopped; `prepare` says which.
+pub(crate) fn with_servers(prepare: impl FnOnce(&mut Command)) -> Verdict {
     with_engines(|engines| {
         let directory = env::current_dir().context("cannot find the current directory")?;
         let mut missing = |name: &str, error: &anyhow::Error| println!("  {name}: {error:#}");
@@ -26,7 +34,8 @@ pub(crate) fn run(arguments: &[String]) -> Verdict {
         line.end("started");
         // The network is the engines' own: there OpenSandbox listens, and so do the ports of its sandboxes.
         let mut inside = engines.realm().command(Group::Network, &directory);
-        inside.args(command).envs(engines.environment()).envs(servers.environment_inside());
+        prepare(&mut inside);
+        inside.envs(engines.environment()).envs(servers.environment_inside());
         let status = inside.status().context("cannot start `nsenter`");
         servers.stop()?;
         let status = status?;
