@@ -181,6 +181,30 @@ async fn a_server_that_falls_silent_is_gone() {
     assert!(matches!(error.why, Why::TooSlow { .. }), "{error}");
 }
 
+#[tokio::test]
+async fn a_file_that_stops_on_its_way_is_not_waited_for() {
+    let player = Player::one(Play::Hold(head(200, "content-length: 100\r\n", b"begin")));
+    let mut download = execd(&player).download("/a").await.unwrap();
+    assert_eq!(download.next().await.unwrap().unwrap(), "begin");
+    tokio::time::pause();
+    // Twice: silence is no end.
+    for _ in 0..2 {
+        let error = download.next().await.unwrap_err();
+        assert!(matches!(error.why, Why::TooSlow { .. }), "{error}");
+    }
+}
+
+#[tokio::test]
+async fn a_file_that_never_stops_coming_is_not_taken_for_ever() {
+    let player = Player::one(Play::Endless(head(200, "", b""), vec![b' '; 1 << 16]));
+    let mut download = execd(&player).download("/a").await.unwrap();
+    assert!(download.next().await.unwrap().is_some());
+    tokio::time::pause();
+    tokio::time::advance(Duration::from_secs(60 * 60)).await;
+    let error = download.next().await.unwrap_err();
+    assert!(matches!(error.why, Why::TooSlow { .. }), "{error}");
+}
+
 /// What came of a call, by the call's name.
 type Came = (&'static str, Result<(), CallError>);
 

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use bytes::{Bytes, BytesMut};
 use futures_util::{Stream, StreamExt, stream};
+use tokio::time::{Instant, timeout_at};
 
 use super::super::super::http::{Body, CallError, Chunks, Why};
 use super::Execd;
@@ -12,6 +13,10 @@ use super::files::Permissions;
 
 /// How long an upload may take unless it says otherwise.
 const UPLOADING: Duration = Duration::from_secs(600);
+
+/// How long a download may take, and how long may pass without a piece of it.
+const DOWNLOADING: Duration = Duration::from_secs(60 * 60);
+const SILENCE: Duration = Duration::from_secs(60);
 
 /// A file to be put into a sandbox. Directories above it are made.
 #[derive(Debug, Clone)]
@@ -87,14 +92,14 @@ impl Execd {
         let call = self.server.get(operation, &["files", "download"]).query("path", self.named(operation, path)?);
         let answer = call.send().await?;
         let length = answer.header("content-length").and_then(|length| length.parse().ok());
-        Ok(Download { execd: self.clone(), chunks: Some(answer.chunks()), length, left: None })
+        Ok(self.arriving(Some(answer.chunks()), length, None))
     }
 
     /// A part of a file's content as it comes: from `offset`, at most `length` bytes. Past the end there is nothing.
     pub async fn download_part(&self, path: &str, offset: u64, length: Option<u64>) -> Result<Download, CallError> {
         let operation = "get a part of a file out of a sandbox";
         let last = match length {
-            Some(0) => return Ok(Download { execd: self.clone(), chunks: None, length: Some(0), left: None }),
+            Some(0) => return Ok(self.arriving(None, Some(0), None)),
             Some(length) => (offset.saturating_add(length) - 1).to_string(),
             None => String::new(),
         };
@@ -102,7 +107,7 @@ impl Execd {
         let answer = match call.header("range", &format!("bytes={offset}-{last}")).send().await {
             Ok(answer) => answer,
             Err(error) if error.status() == Some(416) => {
-                return Ok(Download { execd: self.clone(), chunks: None, length: Some(0), left: None });
+                return Ok(self.arriving(None, Some(0), None));
             }
             Err(error) => return Err(error),
         };
@@ -111,7 +116,11 @@ impl Execd {
             return Err(self.garbled(operation, "it sends something else than the part that was asked for"));
         }
         let announced = answer.header("content-length").and_then(|length| length.parse().ok());
-        Ok(Download { execd: self.clone(), chunks: Some(answer.chunks()), length: announced, left: length })
+        Ok(self.arriving(Some(answer.chunks()), announced, length))
+    }
+
+    fn arriving(&self, chunks: Option<Chunks>, length: Option<u64>, left: Option<u64>) -> Download {
+        Download { execd: self.clone(), chunks, length, left, by: Instant::now() + DOWNLOADING }
     }
 }
 
@@ -123,6 +132,8 @@ pub struct Download {
     length: Option<u64>,
     /// How much may still come, where that was asked for.
     left: Option<u64>,
+    /// When all of it must have come.
+    by: Instant,
 }
 
 impl Download {
@@ -131,10 +142,18 @@ impl Download {
         self.length
     }
 
-    /// The next piece; none at the end. An end before the announced length is an error. Cancel-safe.
+    /// The next piece; none at the end. An end before the announced length is an error, and so are a minute of silence and more
+    /// than an hour in all. Cancel-safe.
     pub async fn next(&mut self) -> Result<Option<Bytes>, CallError> {
         let Some(chunks) = &mut self.chunks else { return Ok(None) };
-        let piece = chunks.next().await?;
+        let now = Instant::now();
+        if now >= self.by {
+            return Err(chunks.failed(Why::TooSlow { waited: DOWNLOADING }));
+        }
+        let piece = match timeout_at(self.by.min(now + SILENCE), chunks.next()).await {
+            Ok(piece) => piece?,
+            Err(_) => return Err(chunks.failed(Why::TooSlow { waited: now.elapsed() })),
+        };
         if let (Some(left), Some(piece)) = (&mut self.left, &piece) {
             *left = left
                 .checked_sub(piece.len() as u64)
