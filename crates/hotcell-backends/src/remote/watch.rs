@@ -92,8 +92,17 @@ impl Watch {
         let wall = self.begun.elapsed();
         let Self { shared, running, .. } = self;
         drop(running);
-        // Whoever removes the box brings its trees back, once all commands have ended.
-        let left_out = if shared.is_closing() { Ok(Vec::new()) } else { bring_back_if_quiet(&shared).await };
+        let left_out = match shared.lost() {
+            // Whoever removes the box brings its trees back, once all commands have ended.
+            None if shared.is_closing() => Ok(Vec::new()),
+            None => bring_back_if_quiet(&shared).await,
+            // What it did is lost with its box: that is no end as any other.
+            Some(reason) if shared.trees.has(Access::Write) && ended_by_itself(status) => {
+                return Err(ProcessError::Lost { reason });
+            }
+            // Nothing can be had from a box that is being deleted, and why the command was ended stays true.
+            Some(_) => Ok(Vec::new()),
+        };
         let left_out = left_out.map_err(|reason| ProcessError::Failed {
             operation: "bring back the files of".to_owned(),
             reason: format!("({status}) {reason}"),
@@ -137,6 +146,11 @@ fn status(ended: Ended, limits: &Limits) -> Status {
         Ended::Signaled(Some(SIGXFSZ)) if limits.disk.value.is_some() => Status::Disk,
         Ended::Signaled(signal) => Status::Signaled(signal.unwrap_or(0)),
     }
+}
+
+/// Whether nobody here ended it.
+fn ended_by_itself(status: Status) -> bool {
+    !matches!(status, Status::TimedOut | Status::Output | Status::Canceled)
 }
 
 async fn after(time: Option<Duration>) {

@@ -233,6 +233,39 @@ async fn a_command_that_cannot_be_ended_takes_its_box_along() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn nothing_is_brought_back_from_a_box_that_was_given_up() {
+    let place = place!("nothing_is_brought_back_from_a_box_that_was_given_up");
+    let tree = place.tree();
+    let sandbox = place.create(policy().write(&tree).cwd(&tree)).await;
+    place.link.faults.cannot_end.store(true, Ordering::Relaxed);
+    let process = sandbox.spawn(sh("echo x > new; sleep 3").timeout(Duration::from_millis(100))).await.unwrap();
+    // It stays what it was, whatever becomes of the files.
+    assert_eq!(process.wait().await.unwrap().status, Status::TimedOut);
+    assert_eq!(place.link.faults.downloads.load(Ordering::Relaxed), 0);
+    assert!(!tree.join("new").exists());
+    assert!(matches!(sandbox.destroy().await, Err(DestroyError::Lost { .. })));
+}
+
+#[tokio::test]
+async fn files_that_never_come_hold_nobody_up() {
+    let place = place!("files_that_never_come_hold_nobody_up");
+    let tree = place.tree();
+    let sandbox = place.create(policy().write(&tree).cwd(&tree)).await;
+    place.link.faults.stalled_download.store(true, Ordering::Relaxed);
+    let process = sandbox.spawn(sh("echo x > new")).await.unwrap();
+    while place.link.faults.downloads.load(Ordering::Relaxed) == 0 {
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+    // Nothing but clocks goes on from here.
+    tokio::time::pause();
+    let waited = tokio::time::timeout(Duration::from_secs(86_400), process.wait()).await.expect("it waits for ever");
+    let error = waited.unwrap_err().to_string();
+    assert!(error.contains("did not come within"), "{error}");
+    assert!(matches!(sandbox.destroy().await, Err(DestroyError::Lost { .. })));
+    assert_eq!((place.deletions(), tree.join("new").exists()), (1, false));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn destroying_and_dropping_end_what_runs() {
     let place = place!("destroying_and_dropping_end_what_runs");
     let sandbox = place.create(policy()).await;

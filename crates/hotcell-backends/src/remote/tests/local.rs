@@ -29,6 +29,10 @@ pub(super) struct Faults {
     pub(super) cannot_end: AtomicBool,
     /// The archive that comes back is one byte short.
     pub(super) short_download: AtomicBool,
+    /// The archive that comes back never comes.
+    pub(super) stalled_download: AtomicBool,
+    /// Downloads that were asked for.
+    pub(super) downloads: AtomicU64,
     /// Deletions that were asked for.
     pub(super) deletions: AtomicU64,
     /// Pieces of output that were read.
@@ -187,6 +191,10 @@ impl Link for LocalLink {
     }
 
     async fn download(&self, path: &str) -> Result<Box<dyn Download>, CallError> {
+        self.faults.downloads.fetch_add(1, Ordering::Relaxed);
+        if self.faults.stalled_download.load(Ordering::Relaxed) {
+            return Ok(Box::new(Stalled));
+        }
         let words = ["/bin/cat", path].map(str::to_owned);
         let mut output = self.enter(&words).output().await.unwrap();
         assert!(output.status.success());
@@ -279,5 +287,14 @@ struct LocalDownload(Option<Bytes>);
 impl Download for LocalDownload {
     async fn next(&mut self) -> Result<Option<Bytes>, CallError> {
         Ok(self.0.take())
+    }
+}
+
+struct Stalled;
+
+#[async_trait]
+impl Download for Stalled {
+    async fn next(&mut self) -> Result<Option<Bytes>, CallError> {
+        std::future::pending().await
     }
 }

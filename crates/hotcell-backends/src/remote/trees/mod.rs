@@ -41,6 +41,9 @@ const PACK: &str = include_str!("../scripts/pack.sh");
 /// How long packing or unpacking in the box may take.
 const LONG: Duration = Duration::from_secs(600);
 
+/// How long it may take until an archive is packed in the box and has come.
+const FETCHING: Duration = Duration::from_secs(30 * 60);
+
 /// The most bytes where the policy has no limit.
 const BYTES_MAX: u64 = 16 << 30;
 /// The most entries, and the most bytes of their paths.
@@ -129,6 +132,8 @@ pub(super) enum BringError {
     Packing(String),
     #[error("the archive that the box sent is refused: {0}")]
     Hostile(String),
+    #[error("they did not come within {} s", .0.as_secs())]
+    TooSlow(Duration),
     #[error("there are more than {limit} {what} in the box's trees")]
     TooMuch { what: &'static str, limit: u64 },
     #[error("the archive could not be kept: {0}")]
@@ -188,7 +193,9 @@ impl Trees {
             applied: 0,
             source: std::io::Error::other(error.to_string()),
         };
-        let archive = Arc::new(self.fetch(link, facts, &roots).await.map_err(failed)?);
+        // Whatever the server does, whoever waits for this gets an answer.
+        let archive = tokio::time::timeout(FETCHING, self.fetch(link, facts, &roots)).await;
+        let archive = Arc::new(archive.unwrap_or(Err(BringError::TooSlow(FETCHING))).map_err(failed)?);
         let (filesystem, fingerprints, caps) = (self.filesystem.clone(), self.fingerprints.clone(), self.caps);
         let (source, asked) = (Arc::clone(&archive), roots.clone());
         let indexed =
