@@ -9,3 +9,4 @@ mod inside;
 mod live;
 mod live_files;
 mod player;
+mod recorded;
