@@ -10,3 +10,4 @@ mod live;
 mod live_files;
 mod player;
 mod recorded;
+mod recording;
