@@ -12,7 +12,7 @@ use hotcell_remote::http::{CallError, Why};
 use serde_json::json;
 
 use crate::live::all;
-use crate::player::{Play, Player};
+use crate::player::{Play, Player, STREAM, chunked};
 use crate::recording::Recording;
 
 /// The `envd` that was recorded.
@@ -127,32 +127,38 @@ async fn what_is_said_on_a_terminal_is_no_standard_output() {
     assert_eq!(first, Some(Event::Terminal("stty size; exit 4\r\n".into())));
 }
 
+/// What happens when a recorded stream is cut at every byte: where the connection breaks off, and where somebody in between
+/// ends the answer in good order. With each goes whether nothing of the stream is missing.
+fn cuts(recording: &Recording, content: &str) -> Vec<(Play, bool)> {
+    let (whole, body) = (&recording.answer, recording.body());
+    // The message that ends the stream is whole before the chunk that it is in, and the one that ends all.
+    let ended = whole.len() - b"\r\n0\r\n\r\n".len();
+    let broken = (0..=whole.len()).map(|cut| (Play::Cut(whole[..cut].to_vec()), cut >= ended));
+    let in_order =
+        (1..=body.len()).map(|cut| (Play::Say(chunked(content, &[body[..cut].to_vec()])), cut == body.len()));
+    in_order.chain(broken).collect()
+}
+
 #[tokio::test]
 async fn a_recorded_stream_cut_at_any_byte_is_an_error_until_it_has_ended() {
     for (name, command, _, out, err, end) in commands() {
-        let whole = Recording::read(name).answer;
-        // The message that ends the stream is whole before the chunk that it is in, and the one that ends all.
-        let ended = whole.len() - b"\r\n0\r\n\r\n".len();
-        let cuts = (0..=whole.len()).map(|cut| Play::Cut(whole[..cut].to_vec()));
-        let player = Player::new(cuts).await;
+        let cuts = cuts(&Recording::read(name), STREAM);
+        let player = Player::new(cuts.iter().map(|(play, _)| play.clone())).await;
         let envd = envd(&player).await;
-        for cut in 0..=whole.len() {
+        for (at, (_, whole)) in cuts.iter().enumerate() {
             let heard = match envd.start(&command).await {
                 Ok(mut running) => all(&mut running).await,
                 Err(error) => Err(error),
             };
+            assert_eq!(heard.is_ok(), *whole, "{name}: cut {at} of {}: {heard:?}", cuts.len());
             match heard {
-                Ok(heard) => {
-                    assert!(cut >= ended, "{name}: a success after {cut} of {} bytes", whole.len());
-                    assert_eq!((&heard.0[..], &heard.1[..], exit(&heard.2)), (out, err, end), "{name}: {cut}");
-                }
+                Ok(heard) => assert_eq!((&heard.0[..], &heard.1[..], exit(&heard.2)), (out, err, end), "{name}: {at}"),
                 Err(error) => {
-                    assert!(cut < ended, "{name}: {cut} of {}: {error}", whole.len());
-                    assert!(matches!(error.why, Why::Broken { .. } | Why::Garbled { .. }), "{name}: {cut}: {error}");
+                    assert!(matches!(error.why, Why::Broken { .. } | Why::Garbled { .. }), "{name}: {at}: {error}");
                 }
             }
         }
-        assert_eq!(player.heard().len(), whole.len() + 1, "{name}");
+        assert_eq!(player.heard().len(), cuts.len(), "{name}");
     }
 }
 
@@ -448,18 +454,16 @@ async fn cells_are_run_as_the_sdk_runs_them() {
 
 #[tokio::test]
 async fn a_recorded_cell_cut_at_any_byte_is_an_error_until_it_has_ended() {
-    let whole = Recording::read("e2b-interpreter/002-post-execute").answer;
-    let ended = whole.len() - b"\r\n0\r\n\r\n".len();
-    let player = Player::new((0..=whole.len()).map(|cut| Play::Cut(whole[..cut].to_vec()))).await;
+    let cuts = cuts(&Recording::read("e2b-interpreter/002-post-execute"), "application/x-ndjson");
+    let player = Player::new(cuts.iter().map(|(play, _)| play.clone())).await;
     let interpreter = player.interpreter().await;
-    for cut in 0..=whole.len() {
-        match outputs(interpreter.execute(&Cell::new("print('hi'); x + 1")).await).await {
-            Ok(said) => assert!(cut >= ended && said.len() == 3, "{cut} of {}: {said:?}", whole.len()),
-            Err(error) => {
-                assert!(cut < ended, "{cut} of {}: {error}", whole.len());
-                assert!(matches!(error.why, Why::Broken { .. } | Why::Garbled { .. }), "{cut}: {error}");
-            }
+    for (at, (_, whole)) in cuts.iter().enumerate() {
+        let said = outputs(interpreter.execute(&Cell::new("print('hi'); x + 1")).await).await;
+        assert_eq!(said.is_ok(), *whole, "cut {at} of {}: {said:?}", cuts.len());
+        match said {
+            Ok(said) => assert_eq!(said.len(), 3, "{at}: {said:?}"),
+            Err(error) => assert!(matches!(error.why, Why::Broken { .. } | Why::Garbled { .. }), "{at}: {error}"),
         }
     }
-    assert_eq!(player.heard().len(), whole.len() + 1);
+    assert_eq!(player.heard().len(), cuts.len());
 }

@@ -18,12 +18,29 @@ impl Recording {
     pub(crate) fn read(name: &str) -> Self {
         let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/recordings").join(format!("{name}.txt"));
         let text = std::fs::read_to_string(path).unwrap();
-        let side = |mark: &str| text.lines().filter_map(|line| line.strip_prefix(mark)).flat_map(unescaped).collect();
-        Self { name: name.to_owned(), request: request(side("> ")), answer: side("< ") }
+        let side = |mark: &str| {
+            text.lines().filter_map(|line| line.strip_prefix(mark)).flat_map(unescaped).collect::<Vec<u8>>()
+        };
+        Self { name: name.to_owned(), request: request(&side("> ")), answer: side("< ") }
     }
 
     pub(crate) async fn play(&self) -> Player {
         Player::new([Play::Say(self.answer.clone())]).await
+    }
+
+    /// The body of an answer in chunks.
+    pub(crate) fn body(&self) -> Vec<u8> {
+        let (_, mut rest) = split_after(&self.answer, b"\r\n\r\n");
+        let mut body = Vec::new();
+        loop {
+            let (size, after) = split_after(rest, b"\r\n");
+            let size = usize::from_str_radix(std::str::from_utf8(size).unwrap().trim_end(), 16).unwrap();
+            body.extend_from_slice(&after[..size]);
+            rest = &after[size + 2..];
+            if size == 0 {
+                return body;
+            }
+        }
     }
 
     /// Checks that the client asked what the SDK did, and said the same.
@@ -59,16 +76,19 @@ fn unescaped(line: &str) -> Vec<u8> {
     bytes
 }
 
+fn split_after<'a>(bytes: &'a [u8], what: &[u8]) -> (&'a [u8], &'a [u8]) {
+    bytes.split_at(bytes.windows(what.len()).position(|window| window == what).unwrap() + what.len())
+}
+
 /// Takes a request apart. The SDK sends a body in no more than one chunk.
-fn request(bytes: Vec<u8>) -> Heard {
-    let find = |bytes: &[u8], what: &[u8]| bytes.windows(what.len()).position(|window| window == what).unwrap();
-    let (head, body) = bytes.split_at(find(&bytes, b"\r\n\r\n") + 4);
+fn request(bytes: &[u8]) -> Heard {
+    let (head, body) = split_after(bytes, b"\r\n\r\n");
     let mut heard = Heard { head: String::from_utf8(head.to_vec()).unwrap(), body: body.to_vec() };
     if heard.header("transfer-encoding").is_some() {
-        let chunk = body.strip_suffix(b"\r\n0\r\n\r\n").unwrap();
-        let (size, chunk) = chunk.split_at(find(chunk, b"\r\n"));
-        assert_eq!(usize::from_str_radix(std::str::from_utf8(size).unwrap(), 16).unwrap(), chunk.len() - 2);
-        heard.body = chunk[2..].to_vec();
+        let (size, chunk) = split_after(body.strip_suffix(b"\r\n0\r\n\r\n").unwrap(), b"\r\n");
+        let size = usize::from_str_radix(std::str::from_utf8(size).unwrap().trim_end(), 16).unwrap();
+        assert_eq!(size, chunk.len(), "a body in several chunks");
+        heard.body = chunk.to_vec();
     }
     heard
 }
