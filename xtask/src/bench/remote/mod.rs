@@ -30,8 +30,9 @@ round runs all variants, each round begins with another one, and there is a paus
 
 - **e2b** and **opensandbox** are a command in a kept box of Hotcell's: started through a shell that sets its limits and its environment,
   with Hotcell's clocks and counters on it.
-- **e2b-raw** and **opensandbox-raw** are the calls by hand over one open connection, by the smallest client there is, for the bare program
-  without a shell. So the shell is on Hotcell's account.
+- **e2b-raw** and **opensandbox-raw** are the calls by hand, by the smallest client there is, for the bare program without a shell. So the
+  shell is on Hotcell's account. E2B's go over one open connection. OpenSandbox's execd keeps an answer open for a second after its last event,
+  so there each command takes a new one.
 
 All numbers are in [remote.json](remote.json). They are of one machine and one run.
 ";

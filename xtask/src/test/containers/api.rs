@@ -95,6 +95,18 @@ impl<S: Read + Write> Connection<S> {
         serde_json::from_slice(&body).with_context(|| format!("the answer to {path} is not JSON"))
     }
 
+    /// Asks, and reads the answer's lines until one contains `word`: some answers stay open long after they are complete. Nothing
+    /// more can be asked on this connection.
+    pub(crate) fn ask_until(mut self, path: &str, headers: &str, body: Body<'_>, word: &str) -> Result<()> {
+        self.send("POST", path, headers, body).with_context(|| format!("cannot ask for POST {path}"))?;
+        let (status, _) = read_head(&mut self.stream).with_context(|| format!("no answer to POST {path}"))?;
+        if status != 200 {
+            bail!("the answer to POST {path} is {status}");
+        }
+        while !read_line(&mut self.stream)?.contains(word) {}
+        Ok(())
+    }
+
     fn send(&mut self, method: &str, path: &str, headers: &str, body: Body<'_>) -> Result<()> {
         let mut head = format!("{method} {path} HTTP/1.1\r\nHost: engine\r\n{headers}");
         let stream = self.stream.get_mut();
