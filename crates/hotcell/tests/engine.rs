@@ -171,10 +171,13 @@ async fn the_configured_backend_or_an_error() {
         assert_eq!(backend.kind(), RuntimeKind::Native, "{text}");
         assert_eq!(backend.isolation(), Isolation::Process);
     }
-    for text in ["[sandbox]\nmode = \"firecracker\"", "sandbox_backend = \"opensandbox\""] {
-        let error = hotcell::create_backend(&backend(text)).await.unwrap_err();
-        assert!(matches!(error, BackendError::NotBuilt { .. }), "{text}: {error}");
-    }
+    let error = hotcell::create_backend(&backend("[sandbox]\nmode = \"firecracker\"")).await.unwrap_err();
+    assert!(matches!(error, BackendError::NotBuilt { .. }), "{error}");
+    // Nobody listens there.
+    let nowhere = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    let text = format!("sandbox_backend = \"opensandbox\"\nsandbox_url = \"http://{nowhere}\"");
+    let error = hotcell::create_backend(&backend(&text)).await.unwrap_err();
+    assert!(matches!(error, BackendError::CannotStart { .. }), "{error}");
     for (text, word) in [
         ("sandbox_backend = \"cube\"", "needs the address"),
         ("sandbox_backend = \"e2b\"", "needs a key"),

@@ -13,6 +13,8 @@ use super::place::{Place, Ran};
 
 const KEY: &str = "hunter2-not-to-be-seen";
 const KINDS: [&str; 3] = ["opensandbox", "e2b", "cube"];
+/// Where CubeSandbox's boxes would be.
+const DOMAIN: &str = "cube.example.org";
 /// What would leave a trace if it ran here.
 const LEAVE_A_TRACE: [&str; 6] = ["--write", ".", "--", "sh", "-c", "echo ran; echo ran > trace"];
 
@@ -107,7 +109,11 @@ fn key_file(place: &Place) -> String {
 fn hotcell(place: &Place, command: &str, kind: &str, address: &str, rest: &[&str]) -> Ran {
     let key = key_file(place);
     let flags = [command, "--runtime", kind, "--sandbox-url", address, "--sandbox-key-file", &key];
-    let ran = place.hotcell(&[&flags, rest].concat());
+    let mut command = place.command(&[&flags, rest].concat());
+    if kind == "cube" {
+        command.env("CUBE_SANDBOX_DOMAIN", DOMAIN);
+    }
+    let ran = Ran::of(command.output().unwrap());
     let shown = String::from_utf8_lossy(&ran.stdout) + ran.stderr.as_str();
     assert!(!shown.contains(KEY), "{shown}");
     ran
@@ -142,7 +148,9 @@ fn the_flat_keys_lead_to_the_same_end() {
         let directory = place.home().join(".config/hotcell");
         fs::create_dir_all(&directory).unwrap();
         let url = &server.address;
-        let text = format!("sandbox_backend = \"{kind}\"\nsandbox_url = \"{url}\"\nsandbox_api_key = \"{KEY}\"\n");
+        let domain = if kind == "cube" { format!("[remote]\ndomain = \"{DOMAIN}\"\n") } else { String::new() };
+        let text =
+            format!("sandbox_backend = \"{kind}\"\nsandbox_url = \"{url}\"\nsandbox_api_key = \"{KEY}\"\n{domain}");
         fs::write(directory.join("hotcell.toml"), text).unwrap();
         assert_nothing_ran(&place, &place.hotcell(&[&["run"], &LEAVE_A_TRACE[..]].concat()), BAD[0].1);
         let error = place.hotcell(&["run", "--json", "true"]).json()["error"].clone();

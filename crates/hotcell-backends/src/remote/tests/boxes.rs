@@ -244,6 +244,9 @@ async fn nothing_is_brought_back_from_a_box_that_was_given_up() {
     assert_eq!(place.link.faults.downloads.load(Ordering::Relaxed), 0);
     assert!(!tree.join("new").exists());
     assert!(matches!(sandbox.destroy().await, Err(DestroyError::Lost { .. })));
+    while place.deletions() == 0 {
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
 }
 
 #[tokio::test]

@@ -232,10 +232,11 @@ impl Link for LocalLink {
     }
 
     async fn delete(&self) -> Result<(), CallError> {
-        self.faults.deletions.fetch_add(1, Ordering::Relaxed);
         if let Some(mut holder) = self.holder.lock().await.take() {
             let _ = holder.kill().await;
         }
+        // Whoever waits for this may then leave.
+        self.faults.deletions.fetch_add(1, Ordering::Relaxed);
         Ok(())
     }
 }
