@@ -33,6 +33,9 @@ pub(crate) struct Need {
     pub(crate) purpose: &'static str,
 }
 
+/// The C compiler for the other architecture: cryptography is partly C.
+pub(crate) const OTHER_COMPILER: &str = "aarch64-linux-gnu-gcc";
+
 /// Everything that tests use beyond Rust.
 const NEEDS: &[Need] = &[
     need("bubblewrap", Sign::Program("bwrap"), "the comparison in benchmarks"),
@@ -48,6 +51,12 @@ const NEEDS: &[Need] = &[
     need("strace", Sign::Program("strace"), "tests that count system calls"),
     need("mmdebstrap", Sign::Program("mmdebstrap"), "making images"),
     need("squashfs-tools", Sign::Program("mksquashfs"), "images as squashfs"),
+    need("gcc-aarch64-linux-gnu", Sign::Program(OTHER_COMPILER), "the type check for the other architecture"),
+    need(
+        "libc6-dev-arm64-cross",
+        Sign::File("/usr/aarch64-linux-gnu/include/stdio.h"),
+        "the type check for the other architecture",
+    ),
     need("e2fsprogs", Sign::Program("mkfs.ext4"), "images as ext4"),
 ];
 
