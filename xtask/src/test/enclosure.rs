@@ -56,7 +56,8 @@ while :; do
         survivors="$survivors $name(${entry#/proc/})"
     done
     [ -z "$survivors" ] && exit "$status"
-    [ "$tries" -ge 20 ] && break
+    # Engines and servers end what they were told to remove in their own time.
+    [ "$tries" -ge 100 ] && break
     tries=$((tries + 1))
     sleep 0.1
 done
