@@ -17,7 +17,7 @@ use hotcell_core::policy::{Policy, PolicyBuilder};
 use hotcell_core::runtime::{Isolation, RuntimeKind};
 
 use super::super::{Parts, RemoteSandbox};
-use super::local::LocalLink;
+use super::local::{HIDDEN, LocalLink};
 use super::skip;
 
 struct Place {
@@ -31,7 +31,7 @@ impl Place {
             skip(test, "no user namespaces for a stand-in");
             return None;
         };
-        Some(Self { link, host: tempfile::tempdir().unwrap() })
+        Some(Self { link, host: tempfile::tempdir_in(HIDDEN).unwrap() })
     }
 
     fn tree(&self) -> PathBuf {

@@ -18,7 +18,7 @@ use tokio::sync::{Notify, watch};
 use super::super::link::{Command, Download, Link, OwnProgram, Ran, Started};
 use super::super::trees::{Caps, Trees};
 use super::super::{Parts, RemoteSandbox, inside};
-use super::local::LocalLink;
+use super::local::{HIDDEN, LocalLink};
 use super::skip;
 use crate::cell::workspace;
 
@@ -139,7 +139,7 @@ impl Link for Gated {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn what_is_written_while_a_command_ends_comes_back() {
     let Some(link) = Gated::open("what_is_written_while_a_command_ends_comes_back").await else { return };
-    let host = tempfile::tempdir().unwrap();
+    let host = tempfile::tempdir_in(HIDDEN).unwrap();
     let (sandbox, tree) = link.create(&host).await;
     link.uploads.set(false);
     let path = tree.join("late");
@@ -165,7 +165,7 @@ async fn looking_at_trees_that_nobody_waits_for_any_more_takes_nothing_away() {
             "no user namespaces for a stand-in",
         );
     };
-    let host = tempfile::tempdir().unwrap();
+    let host = tempfile::tempdir_in(HIDDEN).unwrap();
     let tree = host.path().canonicalize().unwrap().join("tree");
     fs::create_dir(&tree).unwrap();
     let policy = Policy::builder().write(&tree).build().unwrap();
@@ -198,7 +198,7 @@ async fn looking_at_trees_that_nobody_waits_for_any_more_takes_nothing_away() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_removal_that_nobody_waits_for_any_more_is_completed() {
     let Some(link) = Gated::open("a_removal_that_nobody_waits_for_any_more_is_completed").await else { return };
-    let host = tempfile::tempdir().unwrap();
+    let host = tempfile::tempdir_in(HIDDEN).unwrap();
     let (sandbox, _) = link.create(&host).await;
     link.deletions.set(false);
     tokio::select! {
@@ -213,7 +213,7 @@ async fn a_removal_that_nobody_waits_for_any_more_is_completed() {
 async fn a_removal_that_fails_tells_of_lost_files_too_and_is_tried_again() {
     let test = "a_removal_that_fails_tells_of_lost_files_too_and_is_tried_again";
     let Some(link) = Gated::open(test).await else { return };
-    let host = tempfile::tempdir().unwrap();
+    let host = tempfile::tempdir_in(HIDDEN).unwrap();
     let (sandbox, tree) = link.create(&host).await;
     sandbox.files().unwrap().write(&tree.join("lost"), b"lost", 0o644).await.unwrap();
     link.inner.faults.short_download.store(true, Ordering::Relaxed);

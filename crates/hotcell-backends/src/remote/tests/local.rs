@@ -18,6 +18,9 @@ use tokio::sync::{Mutex, mpsc};
 
 use super::super::link::{Command, Control, Download, Ended, Event, Events, Link, OwnProgram, Ran, Started};
 
+/// What the "server" has of its own: trees must be beneath it, or it would show the host's.
+pub(super) const HIDDEN: &str = "/tmp";
+
 /// What the server does wrong.
 #[derive(Debug, Default)]
 pub(super) struct Faults {
