@@ -11,6 +11,8 @@ mod lower;
 mod probe;
 mod sandbox;
 mod terminal;
+#[cfg(test)]
+mod tests;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

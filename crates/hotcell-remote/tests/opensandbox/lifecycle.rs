@@ -220,6 +220,21 @@ async fn an_endpoint_on_another_machine_is_not_reached_in_plain_text() {
 }
 
 #[tokio::test]
+async fn a_server_does_not_choose_how_requests_are_carried() {
+    let endpoint =
+        |name: &str| Play::answer(200, &json!({ "endpoint": "127.0.0.1:1", "headers": { name: "x" } }).to_string());
+    for name in
+        ["Host", "connection", "Content-Length", "TRANSFER-ENCODING", "proxy-authorization", "Sec-WebSocket-Key"]
+    {
+        let server = Player::one(endpoint(name));
+        let error = client(&server).endpoint("a1", 44772, Via::Direct).await.unwrap_err();
+        assert!(matches!(error.why, Why::Garbled { .. }), "{name}: {error}");
+    }
+    let server = Player::one(endpoint("OPENSANDBOX-EGRESS-AUTH"));
+    client(&server).endpoint("a1", 18080, Via::Direct).await.unwrap();
+}
+
+#[tokio::test]
 async fn a_sandbox_is_waited_for_until_it_answers() {
     let execd = Player::of(vec![Play::Bytes(Vec::new()), Play::answer(502, "Bad Gateway"), Play::answer(200, "")]);
     let running = || Play::answer(200, &sandbox("Running").to_string());
