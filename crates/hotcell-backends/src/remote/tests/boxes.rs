@@ -332,10 +332,17 @@ async fn what_a_daemon_writes_comes_back_with_the_end_of_the_box() {
     let place = place!("what_a_daemon_writes_comes_back_with_the_end_of_the_box");
     let tree = place.tree();
     let sandbox = place.create(policy().write(&tree).cwd(&tree)).await;
-    let daemon = "(setsid sh -c 'sleep 0.5; echo late > late; exec sleep 30' > /dev/null 2>&1 &); echo early > early";
-    run(&*sandbox, sh(daemon)).await;
-    assert!(tree.join("early").exists() && !tree.join("late").exists());
-    tokio::time::sleep(Duration::from_millis(800)).await;
+    // It ends by itself: this box is a directory of the host's, and no process ends with it.
+    let daemon = "until [ -e /tmp/go ]; do sleep 0.05; done; echo late > late; : > /tmp/went";
+    let script = format!("(setsid sh -c '{daemon}' > /dev/null 2>&1 &); echo early > early");
+    run(&*sandbox, sh(&script)).await;
+    assert!(tree.join("early").exists());
+    let files = sandbox.files().unwrap();
+    files.write(Path::new("/tmp/go"), b"", 0o600).await.unwrap();
+    while files.stat(Path::new("/tmp/went")).await.is_err() {
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+    assert!(!tree.join("late").exists());
     sandbox.destroy().await.unwrap();
     assert_eq!(fs::read_to_string(tree.join("late")).unwrap(), "late\n");
 }
