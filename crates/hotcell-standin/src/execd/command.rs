@@ -76,7 +76,7 @@ impl Run {
                 process
             }
             _ => {
-                let mut process = tokio::process::Command::new(shell());
+                let mut process = shell();
                 process.arg("-c").arg(&self.command);
                 process
             }
@@ -97,10 +97,17 @@ impl Run {
     }
 }
 
-/// bash where there is one.
-fn shell() -> &'static str {
+/// bash where there is one, by this program's own PATH: that of the command may be another.
+fn shell() -> tokio::process::Command {
     let path = std::env::var_os("PATH").unwrap_or_default();
-    if std::env::split_paths(&path).any(|directory| directory.join("bash").exists()) { "bash" } else { "sh" }
+    let found = |name: &str| std::env::split_paths(&path).map(|place| place.join(name)).find(|file| file.exists());
+    let (name, file) = match found("bash") {
+        Some(bash) => ("bash", bash),
+        None => ("sh", found("sh").unwrap_or_else(|| PathBuf::from("/bin/sh"))),
+    };
+    let mut shell = tokio::process::Command::new(file);
+    shell.arg0(name);
+    shell
 }
 
 /// Variables for every command, from the file that EXECD_ENVS names.

@@ -163,8 +163,8 @@ pub(super) async fn download(query: Query, headers: HeaderMap) -> Response {
         None => (StatusCode::OK, 0, size),
         Some(range) => match first_range(range, size) {
             Ok(Some((from, length))) => (StatusCode::PARTIAL_CONTENT, from, length),
-            Ok(None) => (StatusCode::OK, 0, size),
-            Err(()) => return failure(StatusCode::RANGE_NOT_SATISFIABLE, "UNKNOWN", ""),
+            Ok(None) if size == 0 => (StatusCode::OK, 0, size),
+            Ok(None) | Err(()) => return failure(StatusCode::RANGE_NOT_SATISFIABLE, "UNKNOWN", ""),
         },
     };
     if let Err(error) = file.seek(SeekFrom::Start(from)).await {

@@ -1,7 +1,7 @@
 //! Servers for tests of remote boxes: OpenSandbox's own, and stand-ins where the real one cannot be had.
 //!
 //! ```text
-//! on this machine          stand-in for E2B              everybody's tests
+//! on this machine          stand-ins for E2B and execd   everybody's tests
 //! among the engines        stand-in for E2B              root's tests that speak of OpenSandbox; they run among the
 //!                          opensandbox-server ─▶ Docker  engines with the engines' network, where all of this listens
 //! ```
@@ -37,6 +37,9 @@ const OPENSANDBOX_IMAGE: &str = "HOTCELL_TEST_OPENSANDBOX_IMAGE";
 /// A server that speaks E2B's API: its address, for both planes, and its key.
 const E2B_URL: &str = "HOTCELL_TEST_E2B_URL";
 const E2B_KEY: &str = "HOTCELL_TEST_E2B_KEY";
+/// An execd without a server around it: its address, and its token.
+const EXECD_URL: &str = "HOTCELL_TEST_EXECD_URL";
+const EXECD_TOKEN: &str = "HOTCELL_TEST_EXECD_TOKEN";
 /// The path of the stand-in, for tests that start it themselves.
 const STANDIN: &str = "HOTCELL_TEST_STANDIN";
 
@@ -53,7 +56,9 @@ pub(crate) struct Servers {
     standin: PathBuf,
     /// The stand-in for E2B on this machine, and where it listens.
     e2b: (Server, String),
-    /// The one among the engines.
+    /// The stand-in for execd on this machine.
+    execd: (Server, String),
+    /// The one for E2B among the engines.
     inside: Option<(Server, String)>,
     opensandbox: Option<OpenSandbox>,
     python: Option<Python>,
@@ -66,12 +71,18 @@ impl Servers {
         engines: Option<&Engines>,
         missing: &mut dyn FnMut(&str, &anyhow::Error),
     ) -> Result<Self> {
-        let mut command = Command::new(standin);
-        forget_hotcell_settings(&mut command);
-        let e2b = Server::start_standin(e2b_at(&mut command, "127.0.0.1:0"))?;
+        let on_this_machine = || {
+            let mut command = Command::new(standin);
+            forget_hotcell_settings(&mut command);
+            command
+        };
+        let e2b = Server::start_standin(e2b_at(&mut on_this_machine(), "127.0.0.1:0"))?;
+        let execd = Server::start_standin(
+            on_this_machine().args(["execd", "--listen", "127.0.0.1:0", "--lifeline"]).env("EXECD_ACCESS_TOKEN", KEY),
+        )?;
         let python =
             Python::provide().inspect_err(|error| missing("the official SDKs of OpenSandbox and E2B", error)).ok();
-        let mut servers = Self { standin: standin.to_owned(), e2b, inside: None, opensandbox: None, python };
+        let mut servers = Self { standin: standin.to_owned(), e2b, execd, inside: None, opensandbox: None, python };
         let Some(engines) = engines else { return Ok(servers) };
         let mut command = engines.realm().command(Group::Daemons, Path::new("/"));
         servers.inside = Some(Server::start_standin(e2b_at(command.arg(standin), INSIDE))?);
@@ -84,7 +95,9 @@ impl Servers {
 
     /// What tells tests on this machine where everything is.
     pub(crate) fn environment(&self) -> Environment {
-        self.with_e2b(&self.e2b.1)
+        let mut variables = self.with_e2b(&self.e2b.1);
+        variables.extend([(EXECD_URL, self.execd.1.clone().into()), (EXECD_TOKEN, KEY.into())]);
+        variables
     }
 
     /// The same for those that run among the engines, with their network.
@@ -105,10 +118,10 @@ impl Servers {
 
     /// Ends everything.
     pub(crate) fn stop(self) -> Result<()> {
-        let Self { e2b, inside, opensandbox, .. } = self;
+        let Self { e2b, execd, inside, opensandbox, .. } = self;
         let opensandbox = opensandbox.map_or(Ok(()), OpenSandbox::stop);
         let inside = inside.map_or(Ok(()), |(server, _)| server.stop());
-        e2b.0.stop().and(inside).and(opensandbox)
+        e2b.0.stop().and(execd.0.stop()).and(inside).and(opensandbox)
     }
 }
 

@@ -5,6 +5,7 @@
 //! Its events say when and how it ended. Input goes the other way through a named pipe that a second program of execd's
 //! fills; killing that one is what closes it.
 
+use std::collections::VecDeque;
 use std::time::Duration;
 
 use bytes::{Bytes, BytesMut};
@@ -21,8 +22,8 @@ const OPERATION: &str = "run a command";
 /// The most that is read of a stream at once.
 const PIECE: u64 = 1 << 20;
 
-/// The pause before the second look at the files, and the longest between two.
-const FIRST_PAUSE: Duration = Duration::from_millis(5);
+/// How long a command has for its end before the files are looked at, and the longest between two looks.
+const FIRST_PAUSE: Duration = Duration::from_millis(10);
 const LONGEST_PAUSE: Duration = Duration::from_millis(200);
 
 /// The most that is kept of what the shell says when it cannot begin.
@@ -54,17 +55,34 @@ pub struct Exact {
     running: Running,
     /// The end, once it is known. Output may still have to be read.
     end: Option<(Exit, Option<Failure>)>,
-    done: bool,
-    /// How much of each stream was read.
-    read: [u64; 2],
-    /// How much of each stream there is.
-    size: [u64; 2],
+    /// What was read and is still to be told.
+    untold: VecDeque<ExactEvent>,
+    streams: [Stream; 2],
     pause: Duration,
     /// What the shell said because it could not begin.
     complaint: String,
     input: Option<ExactInput>,
     /// What fills the input, until the command has ended.
     session: Option<String>,
+}
+
+/// What a command writes, in a file of the sandbox's.
+#[derive(Debug, Clone)]
+struct Stream {
+    path: String,
+    event: fn(Bytes) -> ExactEvent,
+    /// How much of it was read.
+    read: u64,
+    /// How much of it there is at least.
+    size: u64,
+    /// Whether all of it was read. Only known when the command has ended.
+    whole: bool,
+}
+
+impl Stream {
+    fn new(path: String, event: fn(Bytes) -> ExactEvent) -> Self {
+        Self { path, event, read: 0, size: 0, whole: false }
+    }
 }
 
 impl Execd {
@@ -96,15 +114,18 @@ impl Execd {
                 }
             },
         };
+        let streams = [
+            Stream::new(format!("{directory}/out"), ExactEvent::Stdout),
+            Stream::new(format!("{directory}/err"), ExactEvent::Stderr),
+        ];
         Ok(Exact {
             execd: self.clone(),
             id,
             directory,
             running,
             end: None,
-            done: false,
-            read: [0; 2],
-            size: [0; 2],
+            untold: VecDeque::new(),
+            streams,
             pause: FIRST_PAUSE,
             complaint: String::new(),
             input,
@@ -142,36 +163,39 @@ impl Exact {
     }
 
     /// The next event; none after the last. Dropping the command does not end it: [`Execd::interrupt`] does. Cancel-safe.
+    ///
+    /// The files of a command that has ended are removed while its end is told already.
     pub async fn next(&mut self) -> Result<Option<ExactEvent>, CallError> {
-        while !self.done {
-            for (stream, name) in ["out", "err"].into_iter().enumerate() {
-                if self.read[stream] < self.size[stream] {
-                    let bytes = self.piece(name, self.read[stream]).await?;
-                    self.read[stream] += bytes.len() as u64;
-                    self.pause = FIRST_PAUSE;
-                    return Ok(Some(if stream == 0 { ExactEvent::Stdout(bytes) } else { ExactEvent::Stderr(bytes) }));
-                }
+        loop {
+            if let Some(event) = self.untold.pop_front() {
+                return Ok(Some(event));
             }
-            if self.end.is_some()
-                && let Some(session) = &self.session
-            {
-                self.execd.delete_pty(session).await?;
-                self.session = None;
+            if self.streams.iter().all(|stream| stream.whole) {
+                return Ok(self.end.take().map(|(exit, failure)| ExactEvent::Ended { exit, failure }));
             }
-            // In this order: what was written before the end is in the files that are looked at after it.
-            let ended = self.end.is_some();
-            if ended || !self.wait().await? {
+            // In this order: what was written before the end is in the files that are read after it.
+            if self.end.is_some() {
+                self.finish().await?;
+            } else if !self.wait().await? {
                 self.look().await?;
-            }
-            if ended && self.read == self.size {
-                self.execd.remove_directory(&self.directory).await?;
-                self.done = true;
-                if let Some((exit, failure)) = self.end.take() {
-                    return Ok(Some(ExactEvent::Ended { exit, failure }));
-                }
+                self.pieces(|stream| stream.read < stream.size).await?;
             }
         }
-        Ok(None)
+    }
+
+    /// Reads on, now that nothing more is written; after the last of it the files are not needed any more.
+    async fn finish(&mut self) -> Result<(), CallError> {
+        if let Some(session) = &self.session {
+            self.execd.delete_pty(session).await?;
+            self.session = None;
+        }
+        self.pieces(|stream| !stream.whole).await?;
+        if self.streams.iter().all(|stream| stream.whole) {
+            let (execd, directory) = (self.execd.clone(), self.directory.clone());
+            // Nobody waits for it. Should it fail, it goes with the sandbox.
+            tokio::spawn(async move { execd.remove_directory(&directory).await });
+        }
+        Ok(())
     }
 
     /// Waits until it is time for another look, or the command has ended; says whether it was the end.
@@ -199,36 +223,60 @@ impl Exact {
 
     /// Looks how much there is.
     async fn look(&mut self) -> Result<(), CallError> {
-        let paths = ["out", "err"].map(|name| format!("{}/{name}", self.directory));
+        let paths = [0, 1].map(|stream: usize| self.streams[stream].path.clone());
         match self.execd.infos(OPERATION, &paths).await {
             Ok(found) => {
-                for (size, info) in self.size.iter_mut().zip(found) {
-                    *size = info.size.max(*size);
+                for (stream, info) in self.streams.iter_mut().zip(found) {
+                    stream.size = info.size.max(stream.size);
                 }
                 Ok(())
             }
             // They are being made.
-            Err(error) if error.is_not_found() && self.end.is_none() => Ok(()),
-            Err(error) if error.is_not_found() => {
-                let complaint = Printable(self.complaint.trim());
-                let reason = format!("its output cannot be kept in {}: {complaint}", self.directory);
-                Err(self.execd.impossible(OPERATION, reason))
-            }
+            Err(error) if error.is_not_found() => Ok(()),
             Err(error) => Err(error),
         }
     }
 
-    async fn piece(&self, name: &str, from: u64) -> Result<Bytes, CallError> {
-        let path = format!("{}/{name}", self.directory);
-        let mut download = self.execd.download_part(&path, from, Some(PIECE)).await?;
+    /// Reads a piece of each stream that is chosen, both at once.
+    async fn pieces(&mut self, chosen: fn(&Stream) -> bool) -> Result<(), CallError> {
+        let [out, err] = &self.streams;
+        let (out, err) = tokio::try_join!(self.piece(out, chosen), self.piece(err, chosen))?;
+        for (stream, piece) in self.streams.iter_mut().zip([out, err]) {
+            let Some(piece) = piece else { continue };
+            stream.read += piece.len() as u64;
+            stream.whole = self.end.is_some() && (piece.len() as u64) < PIECE;
+            if !piece.is_empty() {
+                self.pause = FIRST_PAUSE;
+                self.untold.push_back((stream.event)(piece));
+            }
+        }
+        Ok(())
+    }
+
+    async fn piece(&self, stream: &Stream, chosen: fn(&Stream) -> bool) -> Result<Option<Bytes>, CallError> {
+        if !chosen(stream) {
+            return Ok(None);
+        }
+        let mut download = match self.execd.download_part(&stream.path, stream.read, Some(PIECE)).await {
+            Err(error) if error.is_not_found() => {
+                let failure = self.end.as_ref().and_then(|(_, failure)| failure.as_ref());
+                let complaint = match (self.complaint.trim(), failure) {
+                    ("", Some(failure)) => &failure.value,
+                    (complaint, _) => complaint,
+                };
+                let reason = format!("its output cannot be kept in {}: {}", self.directory, Printable(complaint));
+                return Err(self.execd.impossible(OPERATION, reason));
+            }
+            download => download?,
+        };
         let mut piece = BytesMut::new();
         while let Some(part) = download.next().await? {
             piece.extend_from_slice(&part);
         }
-        if piece.is_empty() {
-            let reason = format!("{path} has become shorter");
+        if piece.is_empty() && stream.read < stream.size {
+            let reason = format!("{} has become shorter", stream.path);
             return Err(self.execd.server.failed(OPERATION, Why::Broken { reason }));
         }
-        Ok(piece.freeze())
+        Ok(Some(piece.freeze()))
     }
 }
