@@ -6,6 +6,7 @@ use std::path::Path;
 
 use anyhow::{Context, Result, bail};
 use axum::Router;
+use axum::serve::ListenerExt;
 use tokio::io::AsyncReadExt;
 use tokio::net::TcpListener;
 
@@ -51,6 +52,10 @@ pub(crate) fn complain(what: &str) {
 /// it, even one that is killed.
 pub(crate) async fn serve(listener: TcpListener, router: Router, lifeline: bool) -> Result<()> {
     announce(&listener)?;
+    // As servers written in Go do: a small piece does not wait until the one before it was acknowledged.
+    let listener = listener.tap_io(|stream| {
+        let _ = stream.set_nodelay(true);
+    });
     tokio::select! {
         served = axum::serve(listener, router) => served.context("cannot serve"),
         ended = until_told(lifeline) => ended,

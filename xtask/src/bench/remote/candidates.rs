@@ -9,14 +9,16 @@ use hotcell::policy::NetworkMode;
 use hotcell::{Engine, EngineOptions, Policy, RuntimeKind};
 
 use super::Place;
-use super::raw::{E2bRaw, OpensandboxRaw};
+use super::raw::{Calls, E2bRaw, OpensandboxRaw};
 use crate::bench::boxes::Kept;
 use crate::bench::latency::{self, Candidate, Pace, Row};
 
 pub(super) const E2B: &str = "e2b";
 pub(super) const E2B_RAW: &str = "e2b-raw";
+pub(super) const E2B_BARE: &str = "e2b-bare";
 pub(super) const OPENSANDBOX: &str = "opensandbox";
 pub(super) const OPENSANDBOX_RAW: &str = "opensandbox-raw";
+pub(super) const OPENSANDBOX_BARE: &str = "opensandbox-bare";
 
 /// What is run.
 pub(super) const PROGRAM: &str = "/usr/bin/true";
@@ -40,7 +42,16 @@ pub(super) fn measure(e2b: &Place, opensandbox: &Place, image: &str, rounds: usi
     let (opensandbox_engine, opensandbox_kept) = kept(&opensandbox_policy)?;
     let candidates = vec![
         Candidate { name: E2B, about: "library: a command in a kept E2B box", variant: Ok(Box::new(e2b_kept)) },
-        Candidate { name: E2B_RAW, about: "the same by hand", variant: Ok(Box::new(E2bRaw::new(e2b)?)) },
+        Candidate {
+            name: E2B_RAW,
+            about: "the same calls by hand",
+            variant: Ok(Box::new(E2bRaw::new(e2b, Calls::Same)?)),
+        },
+        Candidate {
+            name: E2B_BARE,
+            about: "one call by hand: the program alone",
+            variant: Ok(Box::new(E2bRaw::new(e2b, Calls::Bare)?)),
+        },
         Candidate {
             name: OPENSANDBOX,
             about: "library: a command in a kept OpenSandbox box",
@@ -48,8 +59,13 @@ pub(super) fn measure(e2b: &Place, opensandbox: &Place, image: &str, rounds: usi
         },
         Candidate {
             name: OPENSANDBOX_RAW,
-            about: "the same by hand",
-            variant: Ok(Box::new(OpensandboxRaw::new(opensandbox, image)?)),
+            about: "the same calls by hand",
+            variant: Ok(Box::new(OpensandboxRaw::new(opensandbox, image, Calls::Same)?)),
+        },
+        Candidate {
+            name: OPENSANDBOX_BARE,
+            about: "one call by hand: the program alone",
+            variant: Ok(Box::new(OpensandboxRaw::new(opensandbox, image, Calls::Bare)?)),
         },
     ];
     let pace = Pace { rounds, warm_up: 5, pause: Duration::from_millis(10) };

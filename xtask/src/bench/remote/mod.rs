@@ -15,7 +15,7 @@ use super::comparison::Comparison;
 use super::machine::{self, Machine};
 use super::options::{MEASURE, Options, Usual};
 use super::{build, part};
-use crate::test::containers::command::with_servers;
+use crate::test::{self, containers::command::with_servers};
 use crate::workspace::{forget_hotcell_settings, root};
 use crate::{Verdict, progress};
 
@@ -30,9 +30,12 @@ round runs all variants, each round begins with another one, and there is a paus
 
 - **e2b** and **opensandbox** are a command in a kept box of Hotcell's: started through a shell that sets its limits and its environment,
   with Hotcell's clocks and counters on it.
-- **e2b-raw** and **opensandbox-raw** are the calls by hand, by the smallest client there is, for the bare program without a shell. So the
-  shell is on Hotcell's account. E2B's go over one open connection. OpenSandbox's execd keeps an answer open for a second after its last event,
-  so there each command takes a new one.
+- **e2b-raw** and **opensandbox-raw** are the same calls by hand, by the smallest client there is: the same shell in the sandbox and, with
+  OpenSandbox, the same two files read afterwards. What Hotcell takes beyond these is its client, its clocks and its counters.
+- **e2b-bare** and **opensandbox-bare** are one call for the program alone, without what makes its environment, limits and output exact.
+
+Calls by hand to E2B go over one open connection. OpenSandbox's execd keeps an answer open for a second after its last event, so there each
+command takes a new one, of Hotcell's and by hand.
 
 All numbers are in [remote.json](remote.json). They are of one machine and one run.
 ";
@@ -77,6 +80,14 @@ fn build_and_measure(arguments: &[String], options: &Options) -> Verdict {
     })
 }
 
+/// Who answers.
+fn versions() -> Vec<(String, String)> {
+    let pinned = test::remote::REQUIREMENTS.lines().find_map(|line| line.split_once("opensandbox-server=="));
+    let server = pinned.map(|(_, version)| ("opensandbox-server".to_owned(), version.trim().to_owned()));
+    let ours = env!("CARGO_PKG_VERSION").to_owned();
+    server.into_iter().chain([("stand-ins for execd and E2B".to_owned(), ours)]).collect()
+}
+
 fn measure(options: &Options, _: &Path) -> Verdict {
     let e2b = Place::look("HOTCELL_TEST_E2B_URL", "HOTCELL_TEST_E2B_KEY")?;
     let opensandbox = Place::look("HOTCELL_TEST_OPENSANDBOX_URL", "HOTCELL_TEST_OPENSANDBOX_KEY")?;
@@ -91,7 +102,7 @@ fn measure(options: &Options, _: &Path) -> Verdict {
         title: "What a command in a remote box costs beyond its calls",
         method: METHOD,
         machine: Machine::look(None),
-        versions: Vec::new(),
+        versions: versions(),
         busy,
         quick: options.quick,
         notes: Vec::new(),

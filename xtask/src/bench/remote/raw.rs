@@ -14,8 +14,29 @@ use crate::test::containers::api::{Body, Connection};
 /// A server that takes longer for one answer hangs.
 const LIMIT: Duration = Duration::from_secs(60);
 
+/// What is run of what Hotcell runs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Calls {
+    /// The program alone.
+    Bare,
+    /// Everything that Hotcell asks for, to start the program and to have all of its output.
+    Same,
+}
+
+/// What starts a command of Hotcell's in a sandbox.
+const START: &str = include_str!("../../../../crates/hotcell-backends/src/remote/scripts/start.sh");
+
+/// A program and its arguments.
+fn words(calls: Calls) -> Vec<&'static str> {
+    match calls {
+        Calls::Bare => vec![PROGRAM],
+        Calls::Same => vec!["/bin/sh", "-c", START, "sh", "nonce", "/", "/usr/bin:/bin", "--", "0", PROGRAM],
+    }
+}
+
 /// A command in a sandbox of E2B's API.
 pub(super) struct E2bRaw {
+    calls: Calls,
     place: Place,
     sandbox: String,
     headers: String,
@@ -23,7 +44,7 @@ pub(super) struct E2bRaw {
 }
 
 impl E2bRaw {
-    pub(super) fn new(place: &Place) -> Result<Self> {
+    pub(super) fn new(place: &Place, calls: Calls) -> Result<Self> {
         let mut connection = Connection::tcp(place.authority(), LIMIT)?;
         let body = json!({"templateID": "base", "timeout": 600});
         let key = format!("X-API-Key: {}\r\n", place.key);
@@ -35,14 +56,15 @@ impl E2bRaw {
             "E2b-Sandbox-Id: {sandbox}\r\nE2b-Sandbox-Port: 49983\r\nConnect-Protocol-Version: 1\r\n{}",
             token.unwrap_or_default()
         );
-        Ok(Self { place: place.clone(), sandbox, headers, connection })
+        Ok(Self { calls, place: place.clone(), sandbox, headers, connection })
     }
 }
 
 impl Variant for E2bRaw {
     fn once(&mut self) -> Result<Duration> {
         let started = Instant::now();
-        let text = json!({"process": {"cmd": PROGRAM, "args": [], "envs": {}}, "stdin": false}).to_string();
+        let words = words(self.calls);
+        let text = json!({"process": {"cmd": words[0], "args": words[1..], "envs": {}}, "stdin": false}).to_string();
         let length = u32::try_from(text.len()).context("a long request")?;
         let envelope = [&[0][..], &length.to_be_bytes(), text.as_bytes()].concat();
         let body = Body::Bytes("application/connect+json", &envelope);
@@ -67,6 +89,9 @@ impl Drop for E2bRaw {
 
 /// A command in a sandbox of OpenSandbox.
 pub(super) struct OpensandboxRaw {
+    calls: Calls,
+    /// How many commands were run.
+    count: usize,
     lifecycle: Connection<TcpStream>,
     key: String,
     sandbox: String,
@@ -75,10 +100,12 @@ pub(super) struct OpensandboxRaw {
     headers: String,
     /// Where execd listens.
     execd: String,
+    /// The connection for files.
+    files: Connection<TcpStream>,
 }
 
 impl OpensandboxRaw {
-    pub(super) fn new(place: &Place, image: &str) -> Result<Self> {
+    pub(super) fn new(place: &Place, image: &str, calls: Calls) -> Result<Self> {
         let mut lifecycle = Connection::tcp(place.authority(), LIMIT)?;
         let key = format!("OPEN-SANDBOX-API-KEY: {}\r\n", place.key);
         let body = json!({
@@ -100,7 +127,8 @@ impl OpensandboxRaw {
         let headers =
             headers.map(|(name, value)| format!("{name}: {}\r\n", value.as_str().unwrap_or_default())).collect();
         until_it_answers(authority, &format!("{prefix}/ping"))?;
-        Ok(Self { lifecycle, key, sandbox, prefix, headers, execd: authority.to_owned() })
+        let files = Connection::tcp(authority, LIMIT)?;
+        Ok(Self { calls, count: 0, lifecycle, key, sandbox, prefix, headers, execd: authority.to_owned(), files })
     }
 }
 
@@ -119,12 +147,35 @@ fn until_it_answers(authority: &str, path: &str) -> Result<()> {
 
 impl Variant for OpensandboxRaw {
     fn once(&mut self) -> Result<Duration> {
+        self.count += 1;
+        let directory = format!("/tmp/raw-{}", self.count);
+        let line = match self.calls {
+            Calls::Bare => PROGRAM.to_owned(),
+            Calls::Same => {
+                let words: Vec<String> =
+                    words(self.calls).iter().map(|word| format!("'{}'", word.replace('\'', "'\\''"))).collect();
+                let command = words.join(" ");
+                format!(
+                    "mkdir -m 700 {directory} && : >{directory}/err && exec >{directory}/out 2>{directory}/err && exec {command}"
+                )
+            }
+        };
         let started = Instant::now();
-        let (path, body) = (format!("{}/command", self.prefix), json!({"command": PROGRAM}));
+        let (path, body) = (format!("{}/command", self.prefix), json!({"command": line}));
         // Execd keeps the answer open for a second after its last event, so each command takes a connection of its own.
         let execd = Connection::tcp(&self.execd, LIMIT)?;
         execd.ask_until(&path, &self.headers, Body::Json(&body), "execution_complete")?;
-        Ok(started.elapsed())
+        if self.calls == Calls::Bare {
+            return Ok(started.elapsed());
+        }
+        for name in ["out", "err"] {
+            let path = format!("{}/files/download?path={directory}/{name}", self.prefix);
+            self.files.ask_with("GET", &path, &self.headers, Body::None)?.success("download")?;
+        }
+        let took = started.elapsed();
+        let path = format!("{}/directories?path={directory}", self.prefix);
+        self.files.ask_with("DELETE", &path, &self.headers, Body::None)?.success("remove")?;
+        Ok(took)
     }
 }
 

@@ -10,7 +10,7 @@ use crate::debian::{self, run};
 use crate::test::setup;
 
 /// What is installed. The directory is named after it, so that a change makes a new one.
-const REQUIREMENTS: &str = include_str!("requirements.txt");
+pub(crate) const REQUIREMENTS: &str = include_str!("requirements.txt");
 
 /// Where it is.
 #[derive(Debug)]
