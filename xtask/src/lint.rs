@@ -57,6 +57,9 @@ pub(crate) fn checks() -> Result<Vec<Check>> {
         checks.push(Check { name: "format of helper, intruder and fuzz targets", command });
     }
     checks.push(Check { name: "clippy", command: clippy });
+    let mut least = cargo()?;
+    least.args(["clippy", "--quiet", "--package", "hotcell", "--no-default-features", "--", "-D", "warnings"]);
+    checks.push(Check { name: "clippy without optional features", command: least });
     Ok(checks)
 }
 

@@ -208,6 +208,7 @@ fn copy_file<'a>(tree: &OverlayTree, parent: &'a OwnedFd, relative: &Path, mode:
             let (source, seen) = beneath::open_file(upper, relative)?;
             content::copy(&source, draft.as_file()?, seen.size)?;
         }
+        #[cfg(feature = "remote")]
         Upper::Copy(copy) => copy.write_content(relative, draft.as_file()?)?,
     }
     if let Some((uid, gid)) = tree.caller {
@@ -223,6 +224,7 @@ fn copy_link<'a>(tree: &OverlayTree, parent: &'a OwnedFd, relative: &Path) -> io
     };
     let target = match &tree.upper {
         Upper::Layer(upper) => beneath::link_target(beneath::open_place(upper, above)?, name)?,
+        #[cfg(feature = "remote")]
         Upper::Copy(copy) => copy.link_target(relative)?,
     };
     let draft = Draft::link(parent.as_fd(), &target)?;

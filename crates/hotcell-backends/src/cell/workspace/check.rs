@@ -73,6 +73,7 @@ fn forbidden(differences: &[Difference], policy: &FilesystemPolicy) -> BTreeSet<
 
 /// Leaves out what the policy does not let the box change on the host, with everything beneath it, as it would have been refused in a
 /// box that writes to the host's own files. What was left out.
+#[cfg(feature = "remote")]
 pub(super) fn leave_out_forbidden(differences: &mut Vec<Difference>, policy: &FilesystemPolicy) -> Vec<PathBuf> {
     let touched = forbidden(differences, policy);
     differences.retain(|difference| !touched.iter().any(|above| difference.change.path.starts_with(above)));

@@ -90,14 +90,18 @@ impl Place<'_> {
 impl Walk {
     fn tree(&mut self, number: usize, tree: &OverlayTree) -> Result<(), WorkspaceError> {
         let place = Place { number, tree };
-        let upper = match &tree.upper {
-            Upper::Layer(upper) => upper,
-            Upper::Copy(copy) => return copy.differences(self, &place),
-        };
+        match &tree.upper {
+            Upper::Layer(upper) => self.layer(&place, upper),
+            #[cfg(feature = "remote")]
+            Upper::Copy(copy) => copy.differences(self, &place),
+        }
+    }
+
+    fn layer(&mut self, place: &Place<'_>, upper: &OwnedFd) -> Result<(), WorkspaceError> {
         // The top itself is not compared: its attributes are those of a directory that Hotcell made.
         let mut pending = vec![Pending { relative: PathBuf::new(), has_lower: true }];
         while let Some(next) = pending.pop() {
-            self.directory(&place, upper, &next, &mut pending)?;
+            self.directory(place, upper, &next, &mut pending)?;
         }
         Ok(())
     }

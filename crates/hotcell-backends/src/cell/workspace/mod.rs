@@ -12,6 +12,7 @@ mod apply;
 pub(crate) mod beneath;
 mod check;
 mod content;
+#[cfg(feature = "remote")]
 pub(crate) mod copied;
 mod diff;
 mod draft;
@@ -33,6 +34,7 @@ use hotcell_core::policy::FilesystemPolicy;
 use apply::Apply;
 use beneath::Seen;
 pub(crate) use check::Baseline;
+#[cfg(feature = "remote")]
 use copied::CopiedTree;
 
 /// A tree of the host's that a box sees through an overlay.
@@ -54,6 +56,7 @@ pub(crate) enum Upper {
     /// The directory of changes of an overlay, from the box's own file system, readable.
     Layer(OwnedFd),
     /// A whole copy.
+    #[cfg(feature = "remote")]
     Copy(CopiedTree),
 }
 
@@ -212,6 +215,7 @@ pub(crate) fn commit(
 
 /// Applies what the box changed to the host's files, except where the policy does not let it: those paths are the second of the
 /// pair.
+#[cfg(feature = "remote")]
 pub(crate) fn commit_allowed(
     trees: &[OverlayTree],
     filesystem: &FilesystemPolicy,
