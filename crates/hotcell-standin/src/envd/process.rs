@@ -5,6 +5,8 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use bytes::Bytes;
+use futures_util::FutureExt;
+use futures_util::future::join_all;
 use pty_process::{OwnedWritePty, Size};
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
@@ -92,9 +94,11 @@ impl Process {
             cut: Notify::new(),
             end: watch::Sender::new(None),
         });
-        for (source, from) in sources {
-            pumps.spawn(Arc::clone(&process).pump(source, from));
-        }
+        // One task for both: what was written to one stream before the other is usually read before it, as by a Go program, whose
+        // readers are woken in the order in which their pipes have something.
+        let readers: Vec<_> =
+            sources.into_iter().map(|(source, from)| Arc::clone(&process).pump(source, from)).collect();
+        pumps.spawn(join_all(readers).map(drop));
         tokio::spawn(Arc::clone(&process).wait(child, pumps, start.limit));
         Ok((process, output))
     }
