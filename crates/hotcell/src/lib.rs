@@ -25,11 +25,15 @@ mod backend;
 pub mod doctor;
 mod engine;
 mod error;
+#[cfg(feature = "tools")]
+pub mod interpreter;
 #[cfg(target_os = "linux")]
 pub mod leftovers;
 mod one_shot;
 mod pool;
 pub mod settings;
+#[cfg(feature = "tools")]
+pub mod tools;
 
 pub use hotcell_core::{
     backend as contracts, capability, config, layers, outcome, plan, policy, runtime, schema, secret, text,

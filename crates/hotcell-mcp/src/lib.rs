@@ -1,0 +1,1 @@
+//! The Model Context Protocol: a toolbox for any agent that speaks it.
