@@ -60,6 +60,7 @@ pub fn layers(entries: &[Entry<'_>], project: &[Entry<'_>]) -> Layers {
         project: None,
         environment: config(Layer::Environment),
         flags: config(Layer::Flags),
+        ..Layers::default()
     };
     if !project.is_empty() {
         let mut config = Config::default();

@@ -7,6 +7,7 @@
 //! ```
 //!
 //! - [`config`]: what a person wrote, with the place where they wrote it.
+//! - [`presets`]: policies for common cases, by name.
 //! - [`layers`]: how defaults, files, environment and flags become one policy.
 //! - [`policy`]: what the code in the box may do, validated.
 //! - [`capability`]: what a backend can hold on this machine, now.
@@ -40,6 +41,7 @@ pub mod layers;
 pub mod outcome;
 pub mod plan;
 pub mod policy;
+pub mod presets;
 pub mod runtime;
 pub mod schema;
 pub mod secret;

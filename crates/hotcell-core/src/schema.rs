@@ -12,6 +12,7 @@ use schemars::transform::transform_subschemas;
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 
 use crate::capability::Control;
+use crate::presets::Preset;
 use crate::runtime::{Isolation, RuntimeKind};
 
 /// The schema as indented JSON, with a newline at the end.
@@ -61,11 +62,17 @@ struct HotcellToml {
     container: ContainerTable,
     /// The server of a remote box. None of it in a project file.
     remote: RemoteTable,
+    /// Languages beyond the built-in ones, and the command that runs a file in each. None of it in a project file.
+    #[schemars(schema_with = "languages")]
+    languages: BTreeMap<String, Vec<String>>,
 }
 
 #[derive(JsonSchema)]
 #[schemars(deny_unknown_fields)]
 struct SandboxTable {
+    /// A policy for a common case, which takes the place of the defaults. Not in a project file.
+    #[schemars(schema_with = "preset_name")]
+    preset: String,
     /// The runtime. "auto" picks the fastest local one that can hold the whole policy.
     #[schemars(schema_with = "runtime_name")]
     mode: String,
@@ -232,6 +239,10 @@ fn backend_name(_: &mut SchemaGenerator) -> Schema {
     json_schema!({ "enum": runtime_names().into_iter().chain(["none"]).collect::<Vec<_>>() })
 }
 
+fn preset_name(_: &mut SchemaGenerator) -> Schema {
+    json_schema!({ "enum": Preset::ALL.map(Preset::as_str) })
+}
+
 fn isolation_level(_: &mut SchemaGenerator) -> Schema {
     json_schema!({ "enum": Isolation::LEVELS.iter().map(|level| level.as_str()).collect::<Vec<_>>() })
 }
@@ -259,6 +270,23 @@ fn texts(_: &mut SchemaGenerator) -> Schema {
 
 fn variables(_: &mut SchemaGenerator) -> Schema {
     json_schema!({ "type": "object", "additionalProperties": { "type": "string" } })
+}
+
+fn languages(_: &mut SchemaGenerator) -> Schema {
+    json_schema!({
+        "type": "object",
+        "propertyNames": { "pattern": "^[a-z][a-z0-9_+-]{0,31}$" },
+        "additionalProperties": {
+            "type": "object",
+            "properties": {
+                "command": {
+                    "description": "The program and its arguments; the path of the file with the code is appended.",
+                    "type": "array", "minItems": 1, "maxItems": 64, "items": { "type": "string", "minLength": 1 }
+                }
+            },
+            "additionalProperties": false
+        }
+    })
 }
 
 fn size(_: &mut SchemaGenerator) -> Schema {
@@ -339,6 +367,6 @@ mod tests {
     #[test]
     fn every_key_may_be_absent_and_none_may_be_invented() {
         assert!(!json().contains("\"required\""));
-        assert_eq!(json().matches("\"additionalProperties\": false").count(), 9);
+        assert_eq!(json().matches("\"additionalProperties\": false").count(), 10);
     }
 }

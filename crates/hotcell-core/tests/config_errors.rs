@@ -154,6 +154,50 @@ fn mistakes_in_a_users_file() {
             "hotcell.toml:2: `remote.plain_http` takes true or false, not a text; for example: plain_http = true",
         ),
         ("url = \"https://x\"", "hotcell.toml:1: unknown key `url`; did you mean `remote.url`?"),
+        // Languages.
+        (
+            "languages = 3",
+            "hotcell.toml:1: `languages` takes a table for each language, not a whole number; for example: languages.lua.command = [\"lua\"]",
+        ),
+        (
+            "[languages.lua]\ncommand = \"lua\"",
+            "hotcell.toml:2: `languages` takes a table for each language, not a text; for example: languages.lua.command = [\"lua\"]",
+        ),
+        (
+            "[languages]\nlua = [\"lua\"]",
+            "hotcell.toml:2: `languages` takes a table for each language, not a list; for example: languages.lua.command = [\"lua\"]",
+        ),
+        (
+            "[languages.lua]\ncomand = [\"lua\"]",
+            "hotcell.toml:2: unknown key `comand` in [languages.lua]; did you mean `command`?",
+        ),
+        ("[languages.lua]\ncommand = [\"lua\"]\nargs = []", "hotcell.toml:3: unknown key `args` in [languages.lua]"),
+        ("[languages.lua]", "hotcell.toml:1: `languages` cannot be `lua`: it has no `command`"),
+        (
+            "[languages.lua]\ncommand = []",
+            "hotcell.toml:2: `languages` cannot be `lua`: its command has 0 words; it takes a program and at most 63 arguments",
+        ),
+        (
+            "[languages.lua]\ncommand = [\"\"]",
+            "hotcell.toml:2: `languages` cannot be `lua`: a word of its command is not empty and has no NUL byte",
+        ),
+        (
+            "[languages.lua]\ncommand = [\"lua\", \"a\\u0000\"]",
+            "hotcell.toml:2: `languages` cannot be `lua`: a word of its command is not empty and has no NUL byte",
+        ),
+        (
+            "[languages.lua]\ncommand = [1]",
+            "hotcell.toml:2: `languages` takes a table for each language, not a whole number; for example: languages.lua.command = [\"lua\"]",
+        ),
+        (
+            "[languages.Lua]\ncommand = [\"lua\"]",
+            "hotcell.toml:1: `languages` cannot be `Lua`: a language's name is at most 32 of a-z, 0-9, `_`, `+` and `-`, and begins with a letter",
+        ),
+        // Presets.
+        (
+            "[sandbox]\npreset = \"ofline\"",
+            "hotcell.toml:2: `sandbox.preset` cannot be `ofline`: `ofline` is not a preset; did you mean `offline`?; presets: read-only, workspace-write, workspace-overlay, offline, package-install",
+        ),
         // Contradictions.
         (
             "sandbox_url = \"https://a\"\n[remote]\nurl = \"https://b\"",
@@ -219,6 +263,8 @@ fn keys_that_would_loosen_are_not_for_project_files() {
         ("[remote]\nendpoints = \"proxy\"", "remote.endpoints"),
         ("[remote]\nplain_http = true", "remote.plain_http"),
         ("[limits]\nmemory = \"unlimited\"", "limits.memory"),
+        ("[sandbox]\npreset = \"read-only\"", "sandbox.preset"),
+        ("\nlanguages.lua.command = [\"lua\"]", "languages"),
         ("[env]\nset = { LD_PRELOAD = \"x.so\" }", "env.set"),
     ] {
         let message = error(text, Layer::Project);
@@ -243,6 +289,7 @@ fn a_whole_file_is_read() {
         sandbox_url = "https://sandbox.example.org"
         sandbox_api_key = "hunter2"
         [sandbox]
+        preset = "workspace-write"
         mode = "native"
         isolation = "process"
         approximate = ["memory", "cpu_time"]
@@ -280,12 +327,18 @@ fn a_whole_file_is_read() {
         snapshot = "s-1"
         endpoints = "proxy"
         plain_http = true
+        [languages.lua]
+        command = ["lua5.4", "-W"]
+        [languages."c++"]
+        command = ["cling"]
     "#;
     let config = Config::parse(text, "hotcell.toml", Layer::User).unwrap();
     let shown = format!("{config:?}");
     assert!(!shown.contains("hunter2") && shown.contains("[secret]"));
     assert_eq!(config.limits.open_files.unwrap().value.value(), Some(64));
     assert_eq!(config.sandbox.mode.unwrap().value, RuntimeChoice::Kind(RuntimeKind::Native));
+    assert_eq!(config.languages["lua"].value, ["lua5.4", "-W"]);
+    assert_eq!(config.languages["c++"].origin.to_string(), "hotcell.toml:47");
     assert_eq!(config.remote.url.unwrap().value, "https://sandbox.example.org");
-    assert_eq!(config.limits.timeout.unwrap().origin.to_string(), "hotcell.toml:29");
+    assert_eq!(config.limits.timeout.unwrap().origin.to_string(), "hotcell.toml:30");
 }

@@ -9,6 +9,7 @@ use hotcell_core::config::{Config, KEYS, Layer, vendor_variables};
 use hotcell_core::layers::{Context, Layers, resolve};
 use hotcell_core::policy::DEFAULT_PASS;
 use hotcell_core::policy::protect::DEFAULT_PROTECTED;
+use hotcell_core::presets::Preset;
 use hotcell_core::runtime::RuntimeKind;
 
 const SCHEMA: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/schema/hotcell.schema.json");
@@ -45,6 +46,9 @@ fn the_reference_names_everything_there_is() {
     }
     for flag in KEYS.iter().filter_map(|info| info.flag) {
         assert!(text.contains(&format!("`{flag}`")), "docs/policy.md does not mention {flag}");
+    }
+    for preset in Preset::ALL {
+        assert!(text.contains(&format!("| `{preset}` |")), "docs/policy.md does not say what {preset} grants");
     }
     for kind in RuntimeKind::ALL {
         assert!(text.contains(&format!("`{kind}`")), "docs/policy.md does not mention {kind}");

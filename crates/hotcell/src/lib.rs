@@ -36,7 +36,7 @@ pub mod settings;
 pub mod tools;
 
 pub use hotcell_core::{
-    backend as contracts, capability, config, layers, outcome, plan, policy, runtime, schema, secret, text,
+    backend as contracts, capability, config, layers, outcome, plan, policy, presets, runtime, schema, secret, text,
 };
 
 /// Clients of remote sandbox servers, for what boxes do not offer: sessions, background commands, snapshots, code interpreters.

@@ -63,9 +63,10 @@ mod tests {
     #[test]
     fn every_variable_is_read() {
         let variables: Vec<&str> = KEYS.iter().filter_map(|info| info.variable).collect();
-        assert_eq!(variables.len(), 22);
+        assert_eq!(variables.len(), 23);
         for variable in variables {
             let value = match variable {
+                "HOTCELL_PRESET" => "offline",
                 "HOTCELL_RUNTIME" => "native",
                 "HOTCELL_ISOLATION" => "microvm",
                 "HOTCELL_NETWORK" => "open",

@@ -34,6 +34,7 @@ impl KeyInfo {
 /// What a key sets.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Key {
+    Preset,
     Mode,
     SandboxBackend,
     Isolation,
@@ -70,6 +71,7 @@ pub(super) enum Key {
     Snapshot,
     Endpoints,
     PlainHttp,
+    Languages,
 }
 
 const PATHS: &str = "a list of paths";
@@ -97,6 +99,9 @@ pub const KEYS: &[KeyInfo] = &[
     key(Key::SandboxBackend, "sandbox_backend", "the name of a runtime", "sandbox_backend = \"native\""),
     key(Key::Url, "sandbox_url", ADDRESS, "sandbox_url = \"https://sandbox.example.org\""),
     key(Key::Credential, "sandbox_api_key", "a key", "sandbox_api_key = \"…\""),
+    key(Key::Preset, "sandbox.preset", "the name of a preset", "preset = \"offline\"")
+        .flag("--preset")
+        .variable("HOTCELL_PRESET"),
     key(Key::Mode, "sandbox.mode", "the name of a runtime", "mode = \"native\"")
         .flag("--runtime")
         .variable("HOTCELL_RUNTIME"),
@@ -159,6 +164,7 @@ pub const KEYS: &[KeyInfo] = &[
     key(Key::PlainHttp, "remote.plain_http", "true or false", "plain_http = true")
         .flag("--plain-http")
         .variable("HOTCELL_PLAIN_HTTP"),
+    key(Key::Languages, "languages", "a table for each language", "languages.lua.command = [\"lua\"]"),
 ];
 
 /// The key with this full name.

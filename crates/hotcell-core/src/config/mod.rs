@@ -6,6 +6,7 @@
 mod environment;
 mod error;
 mod keys;
+mod languages;
 mod origin;
 mod parse;
 pub mod quantity;
@@ -30,6 +31,7 @@ pub use vendors::{vendor_config, vendor_variables};
 
 use crate::capability::Control;
 use crate::policy::{BoxUser, Cpus, NetworkMode, PullPolicy};
+use crate::presets::Preset;
 use crate::runtime::{Isolation, RuntimeChoice};
 
 /// One layer of configuration, exactly as it was written; what was not written is absent.
@@ -66,12 +68,16 @@ pub struct Config {
     pub container: ContainerConfig,
     /// `[remote]`
     pub remote: RemoteConfig,
+    /// `[languages.NAME]`: the command that runs a file with code in this language.
+    pub languages: BTreeMap<String, Sourced<Vec<String>>>,
 }
 
 /// `[sandbox]`: which box.
 #[derive(Debug, Clone, Default, PartialEq)]
 #[non_exhaustive]
 pub struct SandboxConfig {
+    /// The policy that takes the place of the defaults.
+    pub preset: Option<Sourced<Preset>>,
     /// The runtime, also written `sandbox_backend`.
     pub mode: Option<Sourced<RuntimeChoice>>,
     /// The weakest isolation that is acceptable.

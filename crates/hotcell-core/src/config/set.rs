@@ -33,6 +33,10 @@ impl Config {
 
     pub(super) fn apply(&mut self, info: &KeyInfo, value: &Written) -> Result<(), ConfigError> {
         match info.key {
+            Key::Preset => {
+                not_in_project(info, value, "it would grant what nobody but you can grant")?;
+                self.sandbox.preset = Some(value.parsed(info)?);
+            }
             Key::Mode | Key::SandboxBackend => self.set_mode(info, value)?,
             Key::Isolation => self.sandbox.isolation = Some(value.parsed(info)?),
             Key::Approximate => extend(&mut self.sandbox.approximate, info, value, Written::parsed)?,
@@ -81,6 +85,7 @@ impl Config {
             | Key::Snapshot
             | Key::Endpoints
             | Key::PlainHttp => self.set_remote(info, value)?,
+            Key::Languages => self.set_languages(info, value)?,
         }
         Ok(())
     }

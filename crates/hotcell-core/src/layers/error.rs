@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 
 use crate::config::{ConfigError, Origin};
+use crate::presets::Preset;
 use crate::text::{Printable, PrintablePath};
 
 /// Why the layers of configuration do not make a policy.
@@ -66,6 +67,22 @@ pub enum PolicyError {
         allowed: String,
         /// What the user would have to write.
         instead: String,
+    },
+    /// A layer asks for what the chosen preset holds closed.
+    #[error(
+        "{at}: `{key}` asks for {asked}, but {chosen} chooses the preset `{preset}`, which holds that closed; drop one of the two"
+    )]
+    HeldByPreset {
+        /// Where it was written.
+        at: Box<Origin>,
+        /// The key.
+        key: &'static str,
+        /// What it asks for.
+        asked: &'static str,
+        /// The preset.
+        preset: Preset,
+        /// Where the preset was chosen.
+        chosen: Box<Origin>,
     },
     /// A limit or variable that a program gave and no kernel can hold.
     #[error("{at}: `{key}` {reason}")]

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use super::filesystem::filesystem;
 use super::paths::within_project;
+use super::preset::{check_held, with_preset};
 use super::project::loosens;
 use super::remote::resolve_remote;
 use super::{Context, Layers, PolicyError};
@@ -33,6 +34,9 @@ use crate::text::Printable;
 /// # Ok::<(), hotcell_core::config::ConfigError>(())
 /// ```
 pub fn resolve(layers: &Layers, context: &Context) -> Result<Policy, PolicyError> {
+    check_held(layers)?;
+    let expanded = with_preset(layers);
+    let layers = expanded.as_ref().unwrap_or(layers);
     Ok(Policy {
         runtime: resolve_runtime(layers)?,
         isolation: isolation(layers)?,
@@ -86,6 +90,12 @@ pub fn resolve_runtime(layers: &Layers) -> Result<RuntimeChoice, PolicyError> {
         (None, Some(project)) => Ok(project.value),
         (None, None) => Ok(base),
     }
+}
+
+/// The languages that the layers add, and the command that runs a file in each. A project adds none.
+pub fn resolve_languages(layers: &Layers) -> BTreeMap<String, Vec<String>> {
+    let all = own_layers(layers).flat_map(|config| &config.languages);
+    all.map(|(name, command)| (name.clone(), command.value.clone())).collect()
 }
 
 fn isolation(layers: &Layers) -> Result<Option<Isolation>, PolicyError> {

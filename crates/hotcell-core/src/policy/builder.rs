@@ -7,6 +7,7 @@ use super::{BoxUser, Cpus, Endpoints, NetworkMode, Policy, PullPolicy};
 use crate::capability::Control;
 use crate::config::{Bound, Config, Layer, Origin, Sourced};
 use crate::layers::{Context, Layers, PolicyError, resolve};
+use crate::presets::Preset;
 use crate::runtime::{Isolation, RuntimeChoice, RuntimeKind};
 use crate::secret::Secret;
 
@@ -53,6 +54,12 @@ impl PolicyBuilder {
     /// The directory that `~` stands for.
     pub fn home(mut self, home: impl Into<PathBuf>) -> Self {
         self.context.home = Some(home.into());
+        self
+    }
+
+    /// Starts from a preset in place of the default policy; the root is its workspace.
+    pub fn preset(mut self, preset: Preset) -> Self {
+        self.config.sandbox.preset = Some(here(preset));
         self
     }
 

@@ -18,6 +18,9 @@
 //! paths in flags start from the current one. Links are resolved here, once, because the box shows everything at
 //! its real place; what a project file names is judged by where it really is.
 //!
+//! A preset takes the place of the defaults, for the current directory. In a home directory or above one, or in one of the
+//! system's own, it shows nothing: like everything else, that has to be named.
+//!
 //! A file with a key is read only if the run is to be on a remote box, and only if nobody else may read it. Its name is
 //! relative to the file that it is written in.
 
@@ -31,13 +34,15 @@ mod remote;
 mod tests;
 mod view;
 
+use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};
 use std::fmt;
 use std::path::{Path, PathBuf};
 
-use hotcell_core::config::{Config, Origin, environment_config};
-use hotcell_core::layers::{Context, Layers, resolve};
+use hotcell_core::config::{Config, Origin, Sourced, environment_config};
+use hotcell_core::layers::{Context, Layers, Workspace, resolve, resolve_languages, resolve_preset};
 use hotcell_core::policy::{Access, Policy};
+use hotcell_core::presets::Preset;
 
 pub use error::SettingsError;
 pub use remote::RemoteRuntime;
@@ -62,7 +67,8 @@ pub struct Request {
     pub cwd: PathBuf,
     /// The file of `--policy`; it takes the place of the user's own file.
     pub policy_file: Option<PathBuf>,
-    /// What the caller grants where nobody says anything, beyond the current directory.
+    /// What the caller grants where nobody says anything, beyond the current directory. Its `sandbox.preset` is the preset
+    /// where nobody names another.
     pub defaults: Config,
     /// What was written on the command line.
     pub flags: Config,
@@ -111,6 +117,10 @@ pub struct Settings {
     pub policy: Policy,
     /// The files that were read, weakest first.
     pub sources: Vec<PathBuf>,
+    /// The preset that was chosen, and where.
+    pub preset: Option<Sourced<Preset>>,
+    /// The languages that the user added, and the command that runs a file in each.
+    pub languages: BTreeMap<String, Vec<String>>,
 }
 
 impl Settings {
@@ -118,10 +128,11 @@ impl Settings {
     pub fn load(request: &Request) -> Result<Self, SettingsError> {
         let Read { layers, sources, cwd, root, home } = Read::all(request)?;
         let not_shown = view::why_not_shown(&cwd, home.as_deref());
+        let (preset, languages) = (resolve_preset(&layers).cloned(), resolve_languages(&layers));
         let mut policy = resolve(&layers, &Context { root, home })?;
         remote::check_server(policy.runtime, &policy.remote)?;
         start_in_view(&mut policy, &cwd, not_shown)?;
-        Ok(Self { policy, sources })
+        Ok(Self { policy, sources, preset, languages })
     }
 }
 
@@ -156,16 +167,22 @@ impl Read {
         let root = project.as_ref().and_then(|read| read.path.parent()).unwrap_or(&cwd).to_owned();
         let from_files = paths::Start { directory: &root, may_leave: false, home: home.as_deref() };
         let from_flags = paths::Start { directory: &cwd, may_leave: true, home: home.as_deref() };
-        let mut defaults = request.defaults.clone();
-        defaults.filesystem.read.extend(default_view(&cwd, home.as_deref()).unwrap_or_default().filesystem.read);
         let own_file = own.as_ref().map(|read| read.path.clone());
         let mut layers = Layers {
-            defaults,
+            defaults: request.defaults.clone(),
             user: own.map(|read| from_files.real_paths(read.config)).transpose()?,
             project: project.map(|read| from_files.real_paths(read.config)).transpose()?,
             environment,
             flags: from_flags.real_paths(request.flags.clone())?,
+            workspace: Workspace::Hidden,
         };
+        if let Some(view) = default_view(&cwd, home.as_deref()) {
+            // A preset says what may be done with the current directory; otherwise it can be read.
+            layers.workspace = Workspace::At(cwd.clone());
+            if resolve_preset(&layers).is_none() {
+                layers.defaults.filesystem.read.extend(view.filesystem.read);
+            }
+        }
         remote::complete(&mut layers, request, &remote::KeyPlaces { cwd: &cwd, own_file, home: home.as_deref() })?;
         Ok(Self { layers, sources, cwd, root, home })
     }
