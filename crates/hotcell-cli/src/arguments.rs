@@ -38,6 +38,8 @@ const PLAN_EXAMPLES: &str = "\
 Examples:
   hotcell plan                                     what the defaults come to on this machine
   hotcell plan --write . --memory 256m --json
+  hotcell plan --preset offline                    what a preset comes to here
+  hotcell plan --preset offline --print > my.toml  the preset as a file to edit; use it with --policy my.toml
 
 Exit status: 0 if everything can be held; 125 if not, with every rule that cannot.";
 
@@ -191,6 +193,10 @@ pub(crate) struct PlanArguments {
     /// Print the plan as one JSON object
     #[arg(long, help_heading = "Result")]
     pub(crate) json: bool,
+
+    /// Print the preset itself instead, as a hotcell.toml that you can edit
+    #[arg(long, requires = "preset", conflicts_with = "json", help_heading = "Result")]
+    pub(crate) print: bool,
 }
 
 #[derive(Debug, Args)]
@@ -315,6 +321,12 @@ pub(crate) struct RemoteRuntimeFlags {
 /// What the box is and what the code in it may do; every flag is a key of hotcell.toml.
 #[derive(Debug, Default, Args)]
 pub(crate) struct PolicyFlags {
+    /// Start from a policy for a common case: read-only, workspace-write, workspace-overlay, offline, package-install
+    ///
+    /// It takes the place of the defaults, for the current directory; `hotcell plan --preset NAME --print` shows what it says.
+    #[arg(long, value_name = "NAME", help_heading = "Box")]
+    pub(crate) preset: Option<String>,
+
     /// Which kind of box: auto, native, docker, oci, gvisor, opensandbox, e2b, cube
     #[arg(long, value_name = "NAME", help_heading = "Box")]
     pub(crate) runtime: Option<String>,

@@ -11,6 +11,7 @@ impl PolicyFlags {
     pub(crate) fn to_config(&self, tty: bool) -> Result<Config, ConfigError> {
         let mut config = Config::default();
         let texts = [
+            ("sandbox.preset", "--preset", &self.preset),
             ("sandbox.mode", "--runtime", &self.runtime),
             ("sandbox.isolation", "--isolation", &self.isolation),
             ("network.mode", "--net", &self.net),

@@ -5,7 +5,9 @@ use std::path::PathBuf;
 use hotcell::config::Config;
 use hotcell::plan::{Enforcement, Plan};
 use hotcell::policy::Policy;
+use hotcell::presets::Preset;
 use hotcell::runtime::{Isolation, RuntimeKind};
+use hotcell::settings::Settings;
 use hotcell::text::PrintablePath;
 use serde::Serialize;
 
@@ -24,41 +26,62 @@ struct PlanObject<'a> {
     enforcement: &'a [Enforcement],
     policy: &'a Policy,
     sources: Vec<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    preset: Option<Preset>,
 }
 
 /// Prints the plan, or the refusal.
 pub(crate) fn execute(arguments: PlanArguments) -> Result<u8, Failure> {
     let flags = arguments.policy.to_config(arguments.tty)?;
-    let (plan, sources) = block_on(plan(flags, arguments.policy.policy))?;
-    let shown = if arguments.json { as_json(&plan, &sources) } else { as_text(&plan, &sources) };
+    if let (true, Some(preset)) = (arguments.print, &flags.sandbox.preset) {
+        return print(preset.value, &flags, arguments.policy.policy.is_some());
+    }
+    let (plan, settings) = block_on(plan(flags, arguments.policy.policy))?;
+    let shown = if arguments.json { as_json(&plan, &settings) } else { as_text(&plan, &settings) };
     output::to_stdout(&shown)
 }
 
-async fn plan(flags: Config, policy_file: Option<PathBuf>) -> Result<(Plan, Vec<PathBuf>), Failure> {
+/// The preset as it is, whatever this machine can hold. Other flags would not be in it, so they are refused.
+fn print(preset: Preset, flags: &Config, policy_file: bool) -> Result<u8, Failure> {
+    let mut others = flags.clone();
+    others.sandbox.preset = None;
+    if others != Config::default() || policy_file {
+        return Err(Failure::usage(
+            "--print shows the preset alone; leave the other policy flags out, and edit the file",
+        ));
+    }
+    output::to_stdout(preset.toml())
+}
+
+async fn plan(flags: Config, policy_file: Option<PathBuf>) -> Result<(Plan, Settings), Failure> {
     let (engine, settings) = prepare(flags, Config::default(), policy_file, None).await?;
     let planned =
         engine.plan(&settings.policy).await.map_err(|refused| Failure::refused(refused, &engine.capabilities()));
     engine.close().await;
-    Ok((planned?, settings.sources))
+    Ok((planned?, settings))
 }
 
-fn as_json(plan: &Plan, sources: &[PathBuf]) -> String {
+fn as_json(plan: &Plan, settings: &Settings) -> String {
     json::line(&PlanObject {
         backend: plan.kind,
         isolation: plan.isolation,
         server: plan.policy.remote.server(plan.kind).ok(),
         enforcement: &plan.enforcement,
         policy: &plan.policy,
-        sources: sources.iter().map(|path| path.to_string_lossy().into_owned()).collect(),
+        sources: settings.sources.iter().map(|path| path.to_string_lossy().into_owned()).collect(),
+        preset: settings.preset.as_ref().map(|preset| preset.value),
     })
 }
 
-fn as_text(plan: &Plan, sources: &[PathBuf]) -> String {
+fn as_text(plan: &Plan, settings: &Settings) -> String {
     let mut text = format!("{} box, isolation {}\n", plan.kind, plan.isolation);
     if let Ok(server) = plan.policy.remote.server(plan.kind) {
         text.push_str(&format!("made by {server}, which gets the files and the code\n"));
     }
-    for source in sources {
+    if let Some(preset) = &settings.preset {
+        text.push_str(&format!("preset {} from {}\n", preset.value, preset.origin));
+    }
+    for source in &settings.sources {
         text.push_str(&format!("policy from {}\n", PrintablePath(source)));
     }
     text + "\n" + &output::printable(&report::enforcement_table(&plan.enforcement))
