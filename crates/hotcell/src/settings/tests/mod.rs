@@ -10,6 +10,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 
 use hotcell_core::config::{Layer, Origin};
 use hotcell_core::policy::{Access, Policy};
+use hotcell_core::presets::Preset;
 
 use super::{RemoteRuntime, Request, Settings, default_view};
 
@@ -235,4 +236,61 @@ fn what_is_not_shown_is_known_without_a_home_variable() {
     for shown in ["/srv", "/tmp", "/var/www/site", "/home/somebody/project", "/root/project"] {
         assert!(default_view(Path::new(shown), None).is_some(), "{shown}");
     }
+}
+
+#[test]
+fn a_preset_is_about_the_current_directory() {
+    let place = Place::new();
+    // The root of the project's file is above the current directory, and is not what the preset is about.
+    place.write("project/hotcell.toml", "[limits]\ntimeout = \"7s\"\n");
+    place.write(USER_FILE, "[sandbox]\npreset = \"workspace-write\"\n");
+    let settings = Settings::load(&place.request("project/sub")).unwrap();
+    let files = &settings.policy.filesystem;
+    assert_eq!(files.access(&place.path("project/sub/x")), Access::Write);
+    assert_eq!(files.access(&place.path("project/x")), Access::Deny);
+    let preset = settings.preset.unwrap();
+    assert_eq!((preset.value, preset.origin.line), (Preset::WorkspaceWrite, Some(2)));
+
+    let mut request = place.request("project/sub");
+    request.environment.push(("HOTCELL_PRESET".into(), "read-only".into()));
+    assert_eq!(Settings::load(&request).unwrap().policy.filesystem.access(&place.path("project/sub")), Access::Read);
+    flag(&mut request, "sandbox.preset", "--preset", "offline");
+    assert_eq!(Settings::load(&request).unwrap().policy.filesystem.access(&place.path("project/sub")), Access::Overlay);
+    flag(&mut request, "network.mode", "--net", "open");
+    assert!(place.error(&request).starts_with("--net: `network.mode` asks for an open network, but --preset chooses"));
+}
+
+#[test]
+fn the_callers_preset_is_the_weakest() {
+    let place = Place::new();
+    let mut request = place.request("project");
+    request.defaults.set("sandbox.preset", "workspace-overlay", Origin::layer(Layer::Default)).unwrap();
+    assert_eq!(Settings::load(&request).unwrap().policy.filesystem.access(&place.path("project")), Access::Overlay);
+    place.write(USER_FILE, "[sandbox]\npreset = \"read-only\"\n");
+    assert_eq!(Settings::load(&request).unwrap().policy.filesystem.access(&place.path("project")), Access::Read);
+}
+
+#[test]
+fn no_preset_shows_a_home_directory() {
+    let place = Place::new();
+    for preset in Preset::ALL {
+        let mut request = place.request("home");
+        flag(&mut request, "sandbox.preset", "--preset", preset.as_str());
+        let error = place.error(&request);
+        assert!(error.starts_with("`@/home` is a home directory or above one"), "{preset}: {error}");
+        flag(&mut request, "filesystem.overlay", "--overlay", ".");
+        assert_eq!(Settings::load(&request).unwrap().policy.filesystem.access(&place.path("home")), Access::Overlay);
+    }
+}
+
+#[test]
+fn languages_are_the_users_alone() {
+    let place = Place::new();
+    let languages = "[languages.lua]\ncommand = [\"lua\", \"-\"]\n";
+    place.write(USER_FILE, languages);
+    let settings = Settings::load(&place.request("project")).unwrap();
+    assert_eq!(settings.languages["lua"], ["lua", "-"]);
+    place.write("project/hotcell.toml", languages);
+    let error = place.error(&place.request("project"));
+    assert!(error.starts_with("hotcell.toml:1: a project file may not set `languages`: "), "{error}");
 }
