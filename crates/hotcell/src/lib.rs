@@ -25,6 +25,8 @@ mod backend;
 pub mod doctor;
 mod engine;
 mod error;
+#[cfg(feature = "import")]
+pub mod import;
 #[cfg(feature = "tools")]
 pub mod interpreter;
 #[cfg(target_os = "linux")]

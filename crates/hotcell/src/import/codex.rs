@@ -1,0 +1,266 @@
+//! The `config.toml` of Codex: sandbox modes, the environment of commands, and permission profiles.
+//!
+//! There everything can be read unless a profile says otherwise; of a writable tree `.git`, `.agents` and `.codex` stay as they
+//! are.
+
+mod environment;
+mod network;
+mod permissions;
+
+use hotcell_core::policy::{Access, NetworkMode};
+
+use super::draft::Draft;
+use super::tree::{Entry, Value};
+use super::{ImportError, Importer};
+
+/// Keys that tell Codex's settings from others.
+pub(super) const TELLING: &[&str] = &[
+    "sandbox_workspace_write",
+    "shell_environment_policy",
+    "default_permissions",
+    "permissions",
+    "mcp_servers",
+    "model_providers",
+    "model_provider",
+    "model_reasoning_effort",
+    "projects",
+    "windows",
+    "features",
+];
+
+/// What code in a writable tree cannot change.
+const PROTECTED: [&str; 3] = [".git", ".agents", ".codex"];
+
+/// Settings of the agent, not of its sandbox.
+const AGENTS_OWN: &[&str] = &[
+    "agents",
+    "allow_login_shell",
+    "analytics",
+    "approvals_reviewer",
+    "apps",
+    "apps_mcp_product_sku",
+    "audio",
+    "auto_review",
+    "background_terminal_max_timeout",
+    "chatgpt_base_url",
+    "check_for_update_on_startup",
+    "cli_auth_credentials_store",
+    "compact_prompt",
+    "debug",
+    "desktop",
+    "developer_instructions",
+    "disable_paste_burst",
+    "experimental_compact_prompt_file",
+    "experimental_realtime_start_instructions",
+    "experimental_realtime_ws_backend_prompt",
+    "experimental_realtime_ws_base_url",
+    "experimental_realtime_ws_model",
+    "experimental_realtime_ws_startup_context",
+    "experimental_thread_config_endpoint",
+    "experimental_thread_store",
+    "experimental_use_unified_exec_tool",
+    "features",
+    "feedback",
+    "file_opener",
+    "forced_chatgpt_workspace_id",
+    "forced_login_method",
+    "ghost_snapshot",
+    "hide_agent_reasoning",
+    "history",
+    "hooks",
+    "include_apps_instructions",
+    "include_collaboration_mode_instructions",
+    "include_environment_context",
+    "include_permissions_instructions",
+    "instructions",
+    "log_dir",
+    "marketplaces",
+    "mcp_oauth_callback_port",
+    "mcp_oauth_callback_url",
+    "mcp_oauth_credentials_store",
+    "mcp_servers",
+    "memories",
+    "model",
+    "model_auto_compact_token_limit",
+    "model_auto_compact_token_limit_scope",
+    "model_catalog_json",
+    "model_context_window",
+    "model_instructions_file",
+    "model_provider",
+    "model_providers",
+    "model_reasoning_effort",
+    "model_reasoning_summary",
+    "model_supports_reasoning_summaries",
+    "model_verbosity",
+    "notice",
+    "notify",
+    "openai_base_url",
+    "oss_provider",
+    "otel",
+    "personality",
+    "plan_mode_reasoning_effort",
+    "plugins",
+    "project_doc_fallback_filenames",
+    "project_doc_max_bytes",
+    "project_root_markers",
+    "projects",
+    "realtime",
+    "review_model",
+    "service_tier",
+    "show_raw_agent_reasoning",
+    "skills",
+    "sqlite_home",
+    "suppress_unstable_features_warning",
+    "tool_output_token_limit",
+    "tool_suggest",
+    "tools",
+    "tui",
+    "web_search",
+];
+
+pub(super) fn read(importer: &mut Importer, top: &Entry<'_>) -> Result<(), ImportError> {
+    let mode = top.get("sandbox_mode")?;
+    let profile = top.get("default_permissions")?;
+    let uses_profile = mode.is_none() && profile.is_some();
+    for entry in top.entries()? {
+        match entry.name {
+            "sandbox_mode" => sandbox_mode(importer, &entry)?,
+            "sandbox_workspace_write" => workspace_write(importer, &entry, mode.as_ref())?,
+            "shell_environment_policy" => environment::read(importer, &entry)?,
+            "approval_policy" => approval(importer, &entry),
+            "default_permissions" | "permissions" if !uses_profile => unused(importer, &entry, mode.is_some()),
+            "default_permissions" => permissions::read(importer, top, &entry)?,
+            // With the profile that is chosen.
+            "permissions" => {}
+            "profile" => importer.report.lost(
+                &entry,
+                "the profile that it chooses can say something else about the sandbox",
+                "put what that profile says at the top level, or leave it out",
+            ),
+            "profiles" => importer.report.elsewhere(&entry, "profiles, of which none is used unless it is chosen"),
+            "allowed_sandbox_modes" | "allowed_approval_policies" => importer.report.lost(
+                &entry,
+                "it binds whoever chooses the settings, and not the code",
+                "leave it out; whoever writes your own hotcell.toml decides",
+            ),
+            "windows" => importer.report.elsewhere(&entry, "is for Windows alone"),
+            name if AGENTS_OWN.contains(&name) => {
+                importer.report.elsewhere(&entry, "is about the agent, and not about what code in its sandbox may do");
+            }
+            _ => {}
+        }
+    }
+    if mode.is_none() && !uses_profile {
+        importer.draft.rule(&importer.places.workspace(), Access::Read, "the mode read-only, as none is named");
+        importer.report.unsaid("sandbox_mode", &["filesystem.read"], EVERYTHING_READ);
+    }
+    if top.get("shell_environment_policy")?.is_none() {
+        environment::unsaid(importer);
+    }
+    importer.draft.network.get_or_insert(NetworkMode::Deny);
+    protect(&mut importer.draft);
+    importer.report.unsaid("limits", &["limits"], "Codex has none; here the default ones hold unless you set others");
+    Ok(())
+}
+
+const EVERYTHING_READ: &str =
+    "there everything can be read; here the system's directories, the current directory and what is named";
+const PRIVATE_TMP: &str = "/tmp can be written, and is the box's own: nothing of the host's is in it";
+
+fn sandbox_mode(importer: &mut Importer, entry: &Entry<'_>) -> Result<(), ImportError> {
+    let workspace = importer.places.workspace();
+    match entry.text()? {
+        "read-only" => {
+            importer.draft.rule(&workspace, Access::Read, &entry.key);
+            importer.report.narrower(entry, &["filesystem.read"], EVERYTHING_READ);
+        }
+        "workspace-write" => {
+            importer.draft.rule(&workspace, Access::Write, &entry.key);
+            let how = format!("{EVERYTHING_READ}; {PRIVATE_TMP}");
+            importer.report.narrower(entry, &["filesystem.write", "filesystem.protect"], how);
+        }
+        "danger-full-access" => importer.report.lost(
+            entry,
+            "Hotcell runs nothing without a box",
+            "choose \"read-only\" or \"workspace-write\" there, or a preset here",
+        ),
+        other => return Err(entry.bad_value(format!("is `{other}`, which is no sandbox mode"))),
+    }
+    Ok(())
+}
+
+fn workspace_write(importer: &mut Importer, table: &Entry<'_>, mode: Option<&Entry<'_>>) -> Result<(), ImportError> {
+    let in_effect = match mode {
+        Some(mode) => mode.text()? == "workspace-write",
+        None => false,
+    };
+    if !in_effect {
+        importer.report.always(table, "it has no effect unless sandbox_mode is \"workspace-write\"");
+        return Ok(());
+    }
+    for entry in table.entries()? {
+        match entry.name {
+            "writable_roots" if entry.elements()?.is_empty() => importer.report.always(&entry, "it names nothing"),
+            "writable_roots" => {
+                for root in entry.elements()? {
+                    match importer.places.of(&root, root.text()?)? {
+                        Ok(place) if place.absolute.as_os_str() == "/" => {
+                            importer.report.lost(&root, ROOT, "name the directories that the code needs");
+                        }
+                        Ok(place) => {
+                            importer.draft.rule(&place, Access::Write, &root.key);
+                            importer.report.carried(&root, &["filesystem.write", "filesystem.protect"]);
+                        }
+                        Err(none) => importer.report.lost(&root, none.why(), none.instead()),
+                    }
+                }
+            }
+            "network_access" => {
+                let mode = if entry.boolean()? { NetworkMode::Open } else { NetworkMode::Deny };
+                importer.draft.network = Some(mode);
+                importer.report.carried(&entry, &["network.mode"]);
+            }
+            "exclude_tmpdir_env_var" | "exclude_slash_tmp" if entry.boolean()? => {
+                importer.report.always(&entry, "nothing of the host's /tmp is in a box; it has one of its own");
+            }
+            "exclude_tmpdir_env_var" | "exclude_slash_tmp" => importer.report.narrower(&entry, &[], PRIVATE_TMP),
+            _ => {}
+        }
+    }
+    Ok(())
+}
+
+const ROOT: &str = "the root of a box is its own, with the system's directories in it";
+
+/// Who is asked before a command leaves the sandbox, or runs at all.
+pub(super) fn approval(importer: &mut Importer, entry: &Entry<'_>) {
+    let never_out = "nothing leaves the box, and nobody is asked to let it";
+    match &entry.node.value {
+        Value::Text(policy) if policy == "never" => importer.report.always(entry, never_out),
+        Value::Text(policy) if policy == "on-request" || policy == "on-failure" => {
+            importer.report.narrower(entry, &[], format!("{never_out}: what would be asked for is refused"));
+        }
+        _ => importer.report.lost(
+            entry,
+            "Hotcell asks nobody before a command runs in its box",
+            "let the agent ask, and leave it out",
+        ),
+    }
+}
+
+fn unused(importer: &mut Importer, entry: &Entry<'_>, has_mode: bool) {
+    let how = match has_mode {
+        true => "it has no effect: with a sandbox_mode, profiles are not used",
+        false => "it has no effect: default_permissions chooses no profile",
+    };
+    importer.report.always(entry, how);
+}
+
+/// Protects what Codex protects, in every tree that can be written.
+fn protect(draft: &mut Draft) {
+    if draft.writes_anything() {
+        for name in PROTECTED {
+            draft.protect.entry(name.to_owned()).or_insert_with(|| "always protected there".to_owned());
+        }
+    }
+}
