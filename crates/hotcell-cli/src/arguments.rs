@@ -69,6 +69,21 @@ Examples:
 
 Exit status: 0 if everything held; 1 if anything is BROKEN, a known gap was not found, or nothing was proven.";
 
+const IMPORT_EXAMPLES: &str = "\
+Examples:
+  hotcell import ~/.srt-settings.json              print the policy, and what became of every setting
+  hotcell import ~/.codex/config.toml --output my.toml
+  hotcell import settings.json --allow-loss network.allowedDomains,mandatoryDenySearchDepth
+
+What becomes of a setting:
+  carried    it is in the policy
+  narrower   it is in the policy, which grants less than it did, and says so
+  always     nothing needs to say it
+  elsewhere  it is no setting of a sandbox
+  left out   it has no equal, and you said that it may be left out
+
+Exit status: 0 if there is a policy; 125 if not, with every setting that has no equal.";
+
 const COMPLETIONS_EXAMPLES: &str = "\
 Examples:
   hotcell completions bash > ~/.local/share/bash-completion/completions/hotcell
@@ -126,6 +141,12 @@ pub(crate) enum Command {
     #[cfg(target_os = "linux")]
     #[command(after_help = PRUNE_EXAMPLES)]
     Prune(PruneArguments),
+    /// Make a policy of another sandbox's settings: srt, Codex or CodeWhale
+    ///
+    /// Every setting is listed with what became of it. One that has no equal is an error, and nothing is written, unless it is
+    /// named with --allow-loss. The result grants no more than the settings did.
+    #[command(after_help = IMPORT_EXAMPLES)]
+    Import(ImportArguments),
     /// Print the JSON Schema of hotcell.toml
     Schema,
     /// Print the completion script of a shell
@@ -146,6 +167,7 @@ impl Command {
             Self::Image(arguments) => arguments.command.wants_json(),
             #[cfg(target_os = "linux")]
             Self::Prune(arguments) => arguments.json,
+            Self::Import(arguments) => arguments.json,
             Self::Shell(_) | Self::Schema | Self::Completions(_) => false,
         }
     }
@@ -281,6 +303,33 @@ pub(crate) struct PruneArguments {
     pub(crate) dry_run: bool,
 
     /// Print one JSON object
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct ImportArguments {
+    /// The settings; - is standard input
+    #[arg(value_name = "FILE")]
+    pub(crate) file: PathBuf,
+
+    /// Whose settings they are: srt, codex or codewhale [default: found out from the keys]
+    #[arg(long, value_name = "FORMAT")]
+    pub(crate) from: Option<String>,
+
+    /// The policy file to write, which must not be there; - is standard output
+    #[arg(short, long, value_name = "FILE", default_value = "-")]
+    pub(crate) output: PathBuf,
+
+    /// Replace the policy file if it is there
+    #[arg(long)]
+    pub(crate) force: bool,
+
+    /// Settings that may be left out although they have no equal, each with all that is beneath it; repeatable
+    #[arg(long, value_name = "KEY,KEY")]
+    pub(crate) allow_loss: Vec<String>,
+
+    /// Print what became of every setting as one JSON object
     #[arg(long)]
     pub(crate) json: bool,
 }

@@ -58,6 +58,7 @@ fn execute(command: Command) -> Result<u8, Failure> {
         Command::Image(arguments) => commands::image::execute(&arguments),
         #[cfg(target_os = "linux")]
         Command::Prune(arguments) => commands::prune::execute(&arguments),
+        Command::Import(arguments) => commands::import::execute(&arguments),
         Command::Schema => commands::schema::execute(),
         Command::Completions(arguments) => commands::completions::execute(&arguments),
     }

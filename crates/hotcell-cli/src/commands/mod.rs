@@ -6,6 +6,7 @@ pub(crate) mod doctor;
 pub(crate) mod image;
 #[cfg(target_os = "linux")]
 mod image_build;
+pub(crate) mod import;
 pub(crate) mod plan;
 #[cfg(target_os = "linux")]
 pub(crate) mod prune;

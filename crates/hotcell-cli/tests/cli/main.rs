@@ -9,6 +9,7 @@ mod exit_codes;
 mod hostile_images;
 mod image;
 mod image_build;
+mod import;
 mod json;
 mod leftovers;
 mod limits;

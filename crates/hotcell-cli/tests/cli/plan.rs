@@ -1,5 +1,7 @@
 //! `hotcell plan`: what would be enforced.
 
+use std::fs;
+
 use super::place::Place;
 
 /// Control and request of every line; what holds it differs between machines.
@@ -73,4 +75,60 @@ fn a_refusal_names_every_rule() {
     place.hotcell(&["plan", "--runtime", "wasm"]).assert_refused(&["`wasm` backend", "hint: "]);
     let ran = place.hotcell(&["plan", "--json", "--isolation", "microvm"]);
     assert_eq!((ran.code, ran.json()["error"]["kind"].as_str()), (125, Some("refused")));
+}
+
+#[test]
+fn presets_are_planned_and_printed() {
+    let place = Place::new();
+    for name in ["read-only", "workspace-write", "workspace-overlay", "offline", "package-install"] {
+        let ran = place.hotcell(&["plan", "--preset", name, "--print"]);
+        assert!(ran.code == 0 && ran.text().starts_with(&format!("# The preset {name}: ")), "{ran:?}");
+    }
+    place.hotcell(&["plan", "--print"]).assert_refused(&["--preset"]);
+    place.hotcell(&["plan", "--preset", "offline", "--print", "--net", "deny"]).assert_refused(&["--print"]);
+    place.hotcell(&["plan", "--preset", "offline", "--print", "--policy", "x"]).assert_refused(&["--print"]);
+    let ofline = ["--preset: ", "`ofline` is not a preset", "did you mean `offline`?"];
+    place.hotcell(&["plan", "--preset", "ofline"]).assert_refused(&ofline);
+    let opened = ["--net: `network.mode` asks for an open network", "--preset chooses the preset `offline`"];
+    place.hotcell(&["plan", "--preset", "offline", "--net", "open"]).assert_refused(&opened);
+    if !place.has_boxes("presets_are_planned_and_printed") {
+        return;
+    }
+    let ran = place.hotcell(&["plan", "--preset", "offline"]);
+    assert!(ran.text().contains("preset offline from --preset\n"), "{}", ran.text());
+    let shown = requests(&place, ran.text());
+    assert!(shown.contains("network | no network") && shown.contains("overlay | @"), "{shown}");
+    // What is printed, as a file of the user's own, comes to the same.
+    fs::write(place.home().join("offline.toml"), place.hotcell(&["plan", "--preset", "offline", "--print"]).stdout)
+        .unwrap();
+    let file = place.home().join("offline.toml");
+    let printed = place.hotcell(&["plan", "--policy", file.to_str().unwrap()]);
+    assert_eq!(requests(&place, printed.text()), shown);
+    let object = place.hotcell(&["plan", "--preset", "package-install", "--json"]).json();
+    assert_eq!(
+        (object["preset"].as_str(), object["policy"]["network"].as_str()),
+        (Some("package-install"), Some("open"))
+    );
+}
+
+#[test]
+fn a_preset_holds_in_the_box() {
+    let place = Place::new();
+    if !place.has_boxes("a_preset_holds_in_the_box") {
+        return;
+    }
+    let script = "echo x > written && cat written; ls /sys/class/net 2>/dev/null | grep -v lo; echo $HOME";
+    let run = |preset: &str| place.hotcell(&["run", "--preset", preset, "--", "sh", "-c", script]);
+    assert_eq!(run("read-only").text(), "/home/hotcell\n");
+    assert_eq!(run("offline").text(), "x\n/home/hotcell\n");
+    assert_eq!(run("workspace-overlay").text(), "x\n/home/hotcell\n");
+    assert!(!place.project().join("written").exists());
+    assert_eq!(run("workspace-write").text(), "x\n/home/hotcell\n");
+    assert!(place.project().join("written").exists());
+    // The default of the user's own file.
+    fs::create_dir_all(place.home().join(".config/hotcell")).unwrap();
+    fs::write(place.home().join(".config/hotcell/hotcell.toml"), "[sandbox]\npreset = \"offline\"\n").unwrap();
+    place
+        .hotcell(&["run", "--net", "open", "--", "true"])
+        .assert_refused(&["hotcell.toml:2 chooses the preset `offline`"]);
 }

@@ -42,6 +42,7 @@ fn values_out_of_range_name_their_flag() {
         ("--max-output", "0", "zero"),
         ("--net", "maybe", "\"deny\" and \"open\""),
         ("--runtime", "natvie", "did you mean `native`?"),
+        ("--preset", "readonly", "did you mean `read-only`?"),
         ("--isolation", "vault", "vault"),
         ("--approximate", "memoory", "did you mean `memory`?"),
         ("--env", "NOTHING", "NAME=VALUE"),

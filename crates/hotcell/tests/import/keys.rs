@@ -25,6 +25,19 @@ fn json(key: &str, value: &str) -> String {
     key.rsplit('.').fold(value.to_owned(), |inner, name| format!("{{\"{name}\":{inner}}}"))
 }
 
+/// Whatever is tested here is documented, by the last name of its key.
+fn assert_documented(key: &str) {
+    let reference = include_str!("../../../../docs/import.md");
+    let key = key.trim_end_matches("[0]");
+    let last = key.rsplit('.').find(|name| !name.contains(['"', '/', '*'])).unwrap_or(key);
+    let words = [format!("`{last}`"), format!(".{last}`")];
+    let other = last.starts_with("dangerously_") || ["A", "src", "srv"].contains(&last);
+    assert!(
+        other || words.iter().any(|word| reference.contains(word)),
+        "docs/import.md does not mention `{last}` of {key}"
+    );
+}
+
 #[test]
 fn every_key_of_srt() {
     let table: &[(&str, &str, &str)] = &[
@@ -109,6 +122,9 @@ fn every_key_of_srt() {
     for (key, value, expected) in table {
         let text = json(key.trim_end_matches("[0]"), value);
         assert_eq!(fate(&report(Format::Srt, &text), key), *expected, "{text}");
+        if *expected != "unknown" {
+            assert_documented(key);
+        }
     }
 }
 
@@ -237,6 +253,9 @@ fn every_key_of_codex() {
     let in_profile = in_profile.iter().map(|(key, text, fate)| (format!("permissions.p.{key}"), profile(text), *fate));
     for (key, text, expected) in all.chain(in_workspace).chain(in_profile) {
         assert_eq!(fate(&report(Format::Codex, &text), &key), expected, "{text}");
+        if expected != "unknown" && !["windows", "profiles", "features"].contains(&key.as_str()) {
+            assert_documented(&key);
+        }
     }
 }
 
@@ -277,5 +296,8 @@ fn every_key_of_codewhale() {
     ];
     for (key, text, expected) in table {
         assert_eq!(fate(&report(Format::CodeWhale, text), key), *expected, "{text}");
+        if *expected != "unknown" && !key.starts_with("network.") {
+            assert_documented(key);
+        }
     }
 }
