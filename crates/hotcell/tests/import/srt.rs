@@ -38,6 +38,10 @@ fn the_current_directory_is_hidden_where_it_was() {
         r#"{"filesystem":{"allowRead":["key"]},"credentials":{"files":[{"path":"key","mode":"deny"}]}}"#,
         &[("key", Access::Deny), ("src", Access::Read)],
     );
+    accesses(
+        r#"{"filesystem":{"allowWrite":["keys/x"]},"credentials":{"files":[{"path":"keys","mode":"deny"}]}}"#,
+        &[("keys/x", Access::Deny), ("keys", Access::Deny)],
+    );
 }
 
 #[test]
