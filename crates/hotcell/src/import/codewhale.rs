@@ -6,6 +6,7 @@ use hotcell_core::policy::{Access, NetworkMode};
 use hotcell_core::secret::Secret;
 
 use super::codex::approval;
+use super::paths::{BOXES_OWN, is_boxes_own};
 use super::tree::Entry;
 use super::{ImportError, Importer};
 
@@ -184,6 +185,7 @@ fn read_only_roots(importer: &mut Importer, list: &Entry<'_>) -> Result<(), Impo
             Ok(place) if place.absolute.as_os_str() == "/" => {
                 importer.report.narrower(&root, &["filesystem.read"], EVERYTHING_READ);
             }
+            Ok(place) if is_boxes_own(&place.absolute) => importer.report.narrower(&root, &[], BOXES_OWN),
             Ok(place) => {
                 importer.draft.rule(&place, Access::Read, &root.key);
                 importer.report.carried(&root, &["filesystem.read"]);

@@ -10,6 +10,7 @@ mod permissions;
 use hotcell_core::policy::{Access, NetworkMode};
 
 use super::draft::Draft;
+use super::paths::{BOXES_OWN, is_boxes_own};
 use super::tree::{Entry, Value};
 use super::{ImportError, Importer};
 
@@ -206,6 +207,9 @@ fn workspace_write(importer: &mut Importer, table: &Entry<'_>, mode: Option<&Ent
                     match importer.places.of(&root, root.text()?)? {
                         Ok(place) if place.absolute.as_os_str() == "/" => {
                             importer.report.lost(&root, ROOT, "name the directories that the code needs");
+                        }
+                        Ok(place) if is_boxes_own(&place.absolute) => {
+                            importer.report.lost(&root, BOXES_OWN, "leave it out");
                         }
                         Ok(place) => {
                             importer.draft.rule(&place, Access::Write, &root.key);

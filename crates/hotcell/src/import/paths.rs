@@ -135,6 +135,14 @@ fn beneath_root(path: &Path) -> PathBuf {
     names.iter().collect()
 }
 
+/// What is said of a place that a box has of its own.
+pub(super) const BOXES_OWN: &str = "a box has a /dev, /proc and /sys of its own, and nothing of the host's in them";
+
+/// Whether a path is in a place that a box has of its own: the host's would show other processes and devices.
+pub(super) fn is_boxes_own(path: &Path) -> bool {
+    ["/dev", "/proc", "/sys"].iter().any(|place| path.starts_with(place))
+}
+
 /// Devices that a box has of its own.
 pub(super) fn is_own_device(path: &Path) -> bool {
     let names = ["null", "zero", "full", "random", "urandom", "tty", "stdin", "stdout", "stderr", "fd", "ptmx"];

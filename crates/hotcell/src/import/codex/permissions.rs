@@ -5,7 +5,7 @@ use std::path::Path;
 use hotcell_core::policy::Access;
 
 use super::super::draft::key_of;
-use super::super::paths::{NoPlace, Place};
+use super::super::paths::{BOXES_OWN, NoPlace, Place, is_boxes_own};
 use super::super::tree::{Entry, Value};
 use super::super::{ImportError, Importer};
 use super::{EVERYTHING_READ, PRIVATE_TMP, ROOT, network};
@@ -314,6 +314,14 @@ fn apply(importer: &mut Importer, places: &[(Place, Access, Option<Entry<'_>>)])
         if place.absolute == Path::new("/") {
             if let Some(entry) = entry {
                 importer.report.lost(entry, ROOT, "name the directories that the code needs");
+            }
+            continue;
+        }
+        if is_boxes_own(&place.absolute) && *access != Access::Deny {
+            match (entry, access) {
+                (Some(entry), Access::Read) => importer.report.narrower(entry, &[], BOXES_OWN),
+                (Some(entry), _) => importer.report.lost(entry, BOXES_OWN, "leave it out"),
+                (None, _) => {}
             }
             continue;
         }

@@ -5,7 +5,7 @@ use std::path::Path;
 use hotcell_core::policy::Access;
 
 use super::super::draft::key_of;
-use super::super::paths::{Place, is_own_device};
+use super::super::paths::{BOXES_OWN, Place, is_boxes_own, is_own_device};
 use super::super::tree::{Entry, Value};
 use super::super::{ImportError, Importer};
 use super::{off, path};
@@ -137,6 +137,9 @@ fn allow_read(importer: &mut Importer, lists: &Lists, entry: &Entry<'_>, place: 
             format!("{ROOT}; the rest is out of reach unless it is named"),
         );
     }
+    if is_boxes_own(&place.absolute) {
+        return importer.report.narrower(entry, &[], BOXES_OWN);
+    }
     if !lists.readable(&place.absolute) {
         return importer.report.narrower(entry, &["filesystem.deny"], "a credential is there, and that is denied");
     }
@@ -151,12 +154,8 @@ fn allow_write(importer: &mut Importer, lists: &Lists, entry: &Entry<'_>, place:
         importer.report.lost(entry, ROOT, NAME_THEM);
     } else if is_own_device(path) {
         importer.report.always(entry, "a box has this device of its own");
-    } else if path.starts_with("/dev") || path.starts_with("/proc") || path.starts_with("/sys") {
-        importer.report.lost(
-            entry,
-            "a box has a /dev, /proc and /sys of its own, and nothing of the host's in them",
-            "leave it out",
-        );
+    } else if is_boxes_own(path) {
+        importer.report.lost(entry, BOXES_OWN, "leave it out");
     } else if !lists.readable(path) {
         let why = "denyRead covers it: it may be written and not read, and what a box may write it can read";
         importer.report.lost(entry, why, "name it under allowRead too, or leave it out");
