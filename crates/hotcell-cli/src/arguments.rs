@@ -72,7 +72,7 @@ Exit status: 0 if everything held; 1 if anything is BROKEN, a known gap was not 
 const IMPORT_EXAMPLES: &str = "\
 Examples:
   hotcell import ~/.srt-settings.json              print the policy, and what became of every setting
-  hotcell import ~/.codex/config.toml --output my.toml
+  hotcell import ~/.codex/config.toml --allow-loss unix_sockets --output my.toml
   hotcell import settings.json --allow-loss network.allowedDomains,mandatoryDenySearchDepth
 
 What becomes of a setting:

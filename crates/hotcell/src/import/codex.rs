@@ -11,6 +11,7 @@ use hotcell_core::policy::{Access, NetworkMode};
 
 use super::draft::Draft;
 use super::paths::{BOXES_OWN, is_boxes_own};
+use super::report::{NO_SOCKETS_THERE, SOCKETS};
 use super::tree::{Entry, Value};
 use super::{ImportError, Importer};
 
@@ -158,7 +159,10 @@ pub(super) fn read(importer: &mut Importer, top: &Entry<'_>) -> Result<(), Impor
     if top.get("shell_environment_policy")?.is_none() {
         environment::unsaid(importer);
     }
-    importer.draft.network.get_or_insert(NetworkMode::Deny);
+    let network = *importer.draft.network.get_or_insert(NetworkMode::Deny);
+    if network == NetworkMode::Deny && importer.draft.writes_anything() {
+        importer.report.unsaid_loss("unix_sockets", SOCKETS, NO_SOCKETS_THERE);
+    }
     protect(&mut importer.draft);
     importer.report.unsaid("limits", &["limits"], "Codex has none; here the default ones hold unless you set others");
     Ok(())

@@ -8,6 +8,12 @@ use serde::Serialize;
 use super::tree::{Entry, covers};
 use super::{Format, ImportError};
 
+/// A mount that can be written does not keep anybody from the sockets in it.
+pub(super) const SOCKETS: &str =
+    "there code can talk to no socket of the host's; here it can talk to those in trees that `write` names";
+pub(super) const NO_SOCKETS_THERE: &str =
+    "see that none are there and leave it out, and make `write` an `overlay` in the result where some are";
+
 /// What became of a setting.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(tag = "fate", rename_all = "kebab-case")]

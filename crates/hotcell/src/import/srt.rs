@@ -15,9 +15,8 @@ const NEVER_WEAKER: &str = "a box is never made weaker than it is";
 pub(super) fn read(importer: &mut Importer, top: &Entry<'_>) -> Result<(), ImportError> {
     for entry in top.entries()? {
         match entry.name {
-            "network" => network::read(importer, &entry)?,
-            // Together below: what may be written depends on what may be read.
-            "filesystem" | "credentials" | "mandatoryDenySearchDepth" => {}
+            // Below, in this order: what may be written depends on what may be read, and sockets on what may be written.
+            "network" | "filesystem" | "credentials" | "mandatoryDenySearchDepth" => {}
             "allowPty" => tty(importer, &entry)?,
             "enableWeakerNestedSandbox" | "enableWeakerNetworkIsolation" => {
                 off(importer, &entry, NEVER_WEAKER, "where a rule cannot be held, nothing runs")?;
@@ -38,6 +37,7 @@ pub(super) fn read(importer: &mut Importer, top: &Entry<'_>) -> Result<(), Impor
         }
     }
     files::read(importer, top)?;
+    network::read(importer, top.get("network")?.as_ref())?;
     if importer.draft.network.is_none() {
         importer.draft.network = Some(hotcell_core::policy::NetworkMode::Deny);
     }

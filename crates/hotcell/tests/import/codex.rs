@@ -33,6 +33,16 @@ fn the_network_is_open_only_where_nothing_narrows_it() {
 }
 
 #[test]
+fn sockets_in_what_may_be_written_are_a_loss() {
+    let losses = |text: &str| report(Format::Codex, text).losses().map(|loss| loss.key.to_owned()).collect::<Vec<_>>();
+    assert_eq!(losses("sandbox_mode = \"workspace-write\"\n"), ["unix_sockets"]);
+    assert!(losses("sandbox_mode = \"read-only\"\n").is_empty());
+    // With an open network, Codex does not hold them either.
+    let open = "sandbox_mode = \"workspace-write\"\nsandbox_workspace_write.network_access = true\n";
+    assert!(losses(open).is_empty());
+}
+
+#[test]
 fn profiles_must_exist_and_end() {
     let error = |text: &str| match import(text, &options(Format::Codex)) {
         Err(ImportError::BadValue { line, key, reason }) => format!("{line} {key} {reason}"),

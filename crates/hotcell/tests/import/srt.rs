@@ -48,9 +48,14 @@ fn the_current_directory_is_hidden_where_it_was() {
 fn nested_names_are_a_loss_unless_only_the_top_is_searched() {
     let text = |depth: &str| format!(r#"{{"filesystem":{{"allowWrite":["."]}}{depth}}}"#);
     let losses = |text: &str| report(Format::Srt, text).losses().map(|loss| loss.key.to_owned()).collect::<Vec<_>>();
-    assert_eq!(losses(&text("")), ["mandatoryDenySearchDepth"]);
-    assert_eq!(losses(&text(r#","mandatoryDenySearchDepth":3"#)), ["mandatoryDenySearchDepth"]);
-    assert!(losses(&text(r#","mandatoryDenySearchDepth":1"#)).is_empty());
+    assert_eq!(losses(&text("")), ["mandatoryDenySearchDepth", "network.allowUnixSockets"]);
+    let deep = text(r#","mandatoryDenySearchDepth":3"#);
+    assert_eq!(losses(&deep), ["mandatoryDenySearchDepth", "network.allowUnixSockets"]);
+    assert_eq!(losses(&text(r#","mandatoryDenySearchDepth":1"#)), ["network.allowUnixSockets"]);
+    // Sockets matter only where something can be written.
+    let said = text(r#","mandatoryDenySearchDepth":1,"network":{"allowUnixSockets":[]}"#);
+    assert_eq!(losses(&said), ["network.allowUnixSockets"]);
+    assert!(losses(&said.replace("allowWrite", "allowRead")).is_empty());
 }
 
 #[test]

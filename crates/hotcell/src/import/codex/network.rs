@@ -84,7 +84,9 @@ fn sockets(importer: &mut Importer, table: &Entry<'_>) -> Result<(), ImportError
                 "sockets of the host cannot be reached from a box, except those in trees that it may write",
                 "leave it out, or let the box write the directory that the socket is in",
             ),
-            "deny" | "none" => importer.report.always(&entry, "sockets of the host cannot be reached from a box"),
+            "deny" | "none" => importer
+                .report
+                .always(&entry, "sockets of the host are out of reach, unless they are in what may be written"),
             other => return Err(entry.bad_value(format!("is `{other}`, and can be \"allow\" or \"none\""))),
         }
     }

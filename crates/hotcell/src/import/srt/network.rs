@@ -2,6 +2,7 @@
 
 use hotcell_core::policy::NetworkMode;
 
+use super::super::report::{NO_SOCKETS_THERE, SOCKETS};
 use super::super::tree::Entry;
 use super::super::{ImportError, Importer};
 use super::off;
@@ -12,8 +13,13 @@ const NO_PROXY: &str = "Hotcell sends nothing through a proxy";
 const LEAVE_IT: &str =
     "leave it out to have no network; to open the whole network, set `mode` under [network] yourself";
 
-pub(super) fn read(importer: &mut Importer, network: &Entry<'_>) -> Result<(), ImportError> {
-    for entry in network.entries()? {
+pub(super) fn read(importer: &mut Importer, network: Option<&Entry<'_>>) -> Result<(), ImportError> {
+    let entries = network.map(Entry::entries).transpose()?.unwrap_or_default();
+    let writes = importer.draft.writes_anything();
+    if writes && !entries.iter().any(|entry| entry.name == "allowUnixSockets") {
+        importer.report.unsaid_loss("network.allowUnixSockets", SOCKETS, NO_SOCKETS_THERE);
+    }
+    for entry in entries {
         match entry.name {
             "allowedDomains" => {
                 importer.draft.network = Some(NetworkMode::Deny);
@@ -37,6 +43,9 @@ pub(super) fn read(importer: &mut Importer, network: &Entry<'_>) -> Result<(), I
                 importer.report.narrower(&entry, &["network.mode"], "nobody is asked: what is not allowed is refused");
             }
             "strictAllowlist" => importer.report.always(&entry, "what is not allowed is refused, and nobody is asked"),
+            "allowUnixSockets" if entry.is_empty() && writes => {
+                importer.report.lost(&entry, SOCKETS, NO_SOCKETS_THERE);
+            }
             "allowUnixSockets" | "allowMachLookup" if entry.is_empty() => {
                 importer.report.always(&entry, "nothing outside of the box can be reached through one");
             }
@@ -47,7 +56,12 @@ pub(super) fn read(importer: &mut Importer, network: &Entry<'_>) -> Result<(), I
             ),
             "allowMachLookup" => importer.report.lost(&entry, "it is for macOS alone", "leave it out"),
             "allowAllUnixSockets" => {
-                off(importer, &entry, "sockets of the host cannot be reached from a box", "it has no equal")?;
+                off(
+                    importer,
+                    &entry,
+                    "sockets of the host are out of reach, unless they are in what may be written",
+                    "it has no equal",
+                )?;
             }
             "allowLocalBinding" if entry.boolean()? => importer.report.narrower(
                 &entry,
