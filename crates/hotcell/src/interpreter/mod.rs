@@ -2,233 +2,81 @@
 //!
 //! A context is a process in the box that keeps variables between pieces of code. It speaks a small framed protocol over its
 //! standard input and output. What it says is what untrusted code says: it is bounded and checked, and never trusted.
+//!
+//! ```
+//! use hotcell::interpreter::{Code, CodeStatus, Interpreter, Languages};
+//! use hotcell::{Engine, Policy};
+//!
+//! # async fn example() -> Result<(), Box<dyn std::error::Error>> {
+//! let engine = Engine::new().await?;
+//! let sandbox = engine.create(&Policy::default()).await?;
+//! let interpreter = Interpreter::new(Languages::default());
+//! for source in ["x = 6", "print(x)\nx * 7"] {
+//!     let code = Code::new("python", source).context("main");
+//!     let output = interpreter.run(&*sandbox, &code, &|_| {}).await?;
+//!     assert_eq!(output.status, CodeStatus::Done);
+//! }
+//! # Ok(())
+//! # }
+//! ```
 
-use std::collections::BTreeMap;
-use std::path::PathBuf;
-use std::time::Duration;
+mod code;
+mod contexts;
+mod error;
+mod frames;
+mod kernel;
+mod languages;
+mod launch;
+mod messages;
+mod once;
 
-use hotcell_core::backend::{CapturedStream, Sandbox, Stream};
-use hotcell_core::outcome::Status;
-use serde::Serialize;
+use std::time::Instant;
 
-/// The languages that code may be written in: those that are built in, and those of the configuration.
-#[derive(Debug, Clone, Default)]
-pub struct Languages {
-    more: BTreeMap<String, Vec<String>>,
-}
+use hotcell_core::backend::{CaptureLimits, Sandbox};
 
-impl Languages {
-    /// Adds a language: its name and the command that runs a file, whose path is appended.
-    #[must_use]
-    pub fn with(mut self, name: impl Into<String>, command: Vec<String>) -> Self {
-        self.more.insert(name.into(), command);
-        self
-    }
+pub use code::{Code, CodeEvent, CodeOutput, CodeStatus, ContextInfo, Exception, OnEvent, RichResult};
+pub use error::CodeError;
+pub use languages::Languages;
 
-    /// The names, sorted.
-    pub fn names(&self) -> Vec<&str> {
-        self.more.keys().map(String::as_str).collect()
-    }
-}
+use contexts::{Context, Contexts};
+use kernel::{Asked, Call, Kernel};
+use languages::Runner;
+use messages::Collector;
 
-/// A piece of code to run.
-#[derive(Debug, Clone, Default)]
-#[non_exhaustive]
-pub struct Code {
-    /// The language's name.
-    pub language: String,
-    /// The code itself.
-    pub source: String,
-    /// The context that remembers; none runs it once, in a process of its own.
-    pub context: Option<String>,
-    /// How long it may take; none is the box's own limit.
-    pub timeout: Option<Duration>,
-    /// Where it starts, if not where the policy says. Only for code that runs once.
-    pub cwd: Option<PathBuf>,
-    /// Variables besides those of the policy. Only for code that runs once.
-    pub env: BTreeMap<String, String>,
-}
+/// The most bytes of a piece of code.
+const SOURCE: usize = 4 << 20;
 
-impl Code {
-    /// Code that runs once.
-    pub fn new(language: impl Into<String>, source: impl Into<String>) -> Self {
-        Self { language: language.into(), source: source.into(), ..Self::default() }
-    }
-
-    /// In a context that remembers.
-    #[must_use]
-    pub fn context(mut self, name: impl Into<String>) -> Self {
-        self.context = Some(name.into());
-        self
-    }
-
-    /// With a time limit of its own.
-    #[must_use]
-    pub fn timeout(mut self, timeout: Duration) -> Self {
-        self.timeout = Some(timeout);
-        self
-    }
-}
-
-/// Something that the code did, told while it runs.
-#[derive(Debug)]
-#[non_exhaustive]
-pub enum CodeEvent<'a> {
-    /// It wrote this.
-    Output(Stream, &'a [u8]),
-    /// It shows this.
-    Result(&'a RichResult),
-}
-
-/// Who hears of what the code does while it runs.
-pub type OnEvent<'a> = &'a (dyn Fn(CodeEvent<'_>) + Send + Sync);
-
-/// How it ended.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "kebab-case", tag = "status")]
-#[non_exhaustive]
-pub enum CodeStatus {
-    /// To its end.
-    Done,
-    /// With an exception, or an exit status other than 0.
-    Failed {
-        /// The exit status of code that ran once.
-        exit_code: Option<i32>,
-    },
-    /// Its time was over. A context may have lost its variables: see [`CodeOutput::context_was_replaced`].
-    TimedOut,
-    /// Somebody interrupted it.
-    Interrupted,
-    /// Its process is gone: killed by a signal, by a limit of the box, or by itself.
-    Crashed {
-        /// What ended it.
-        reason: String,
-    },
-}
-
-/// Something that code shows: the same thing in one or more formats.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-#[non_exhaustive]
-pub struct RichResult {
-    /// Whether it is the value of the last expression; else something that was displayed on the way.
-    pub is_value: bool,
-    /// Content by media type; what is not text is in Base64.
-    pub data: BTreeMap<String, String>,
-}
-
-/// What was raised.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-#[non_exhaustive]
-pub struct Exception {
-    /// Its type.
-    pub name: String,
-    /// What it says.
-    pub message: String,
-    /// Where it came from, with the lines of the code.
-    pub traceback: String,
-}
-
-/// What a piece of code did.
-#[derive(Debug, Clone)]
-#[non_exhaustive]
-pub struct CodeOutput {
-    /// How it ended.
-    pub status: CodeStatus,
-    /// What it wrote, head and tail.
-    pub stdout: CapturedStream,
-    /// What it wrote to standard error, head and tail.
-    pub stderr: CapturedStream,
-    /// What it showed.
-    pub results: Vec<RichResult>,
-    /// What it raised.
-    pub exception: Option<Exception>,
-    /// Whether the context had to be made anew, so that its variables are lost.
-    pub context_was_replaced: bool,
-    /// What might help: how to install what is missing.
-    pub hint: Option<String>,
-    /// How its process ended, where it has.
-    pub process: Option<Status>,
-    /// How long it took.
-    pub wall: Duration,
-}
-
-/// A context that there is.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-#[non_exhaustive]
-pub struct ContextInfo {
-    /// Its name.
-    pub name: String,
-    /// Its language.
-    pub language: String,
-    /// How many pieces of code it has run.
-    pub count: u64,
-    /// Whether it is running one.
-    pub busy: bool,
-}
-
-/// Why code could not be run.
-#[derive(Debug, thiserror::Error)]
-#[non_exhaustive]
-pub enum CodeError {
-    /// No such language.
-    #[error("`{language}` is not a language that is known here; there are {known}")]
-    UnknownLanguage {
-        /// What was asked for.
-        language: String,
-        /// Those that there are.
-        known: String,
-    },
-    /// The language has no contexts.
-    #[error("`{language}` code runs once, each time in a new process: it has no contexts")]
-    NoContexts {
-        /// Which.
-        language: String,
-    },
-    /// What runs the language is not in the box.
-    #[error("`{program}` is not in the box; {hint}")]
-    NotInstalled {
-        /// What is missing.
-        program: String,
-        /// How to get it.
-        hint: String,
-    },
-    /// The context is of another language, busy, or there are too many.
-    #[error("the context `{context}` cannot be used: {reason}")]
-    Context {
-        /// Which.
-        context: String,
-        /// Why.
-        reason: String,
-    },
-    /// The request itself is wrong.
-    #[error("{what} is not valid: {reason}")]
-    Invalid {
-        /// Which part.
-        what: String,
-        /// Why.
-        reason: String,
-    },
-    /// The box could not start it.
-    #[error(transparent)]
-    Spawn(#[from] hotcell_core::backend::SpawnError),
-    /// The box lost it.
-    #[error(transparent)]
-    Process(#[from] hotcell_core::backend::ProcessError),
-    /// A file that it needs could not be put into the box.
-    #[error(transparent)]
-    Files(#[from] hotcell_core::backend::FilesError),
-}
+/// How much is kept of what nobody asked for, for error messages.
+const START_CAPTURE: CaptureLimits = CaptureLimits { head: 2 << 10, tail: 2 << 10 };
 
 /// Runs code in one box, and keeps its contexts.
-#[derive(Debug, Default)]
+///
+/// Calls may come from any task at any time. Code that runs once runs at the same time as other code; calls to one context queue, in the order in
+/// which they came, and the time limit of each begins when its turn does. There are at most 8 contexts.
+#[derive(Default)]
 pub struct Interpreter {
     languages: Languages,
+    capture: CaptureLimits,
+    contexts: Contexts,
+}
+
+impl std::fmt::Debug for Interpreter {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Interpreter").field("languages", &self.languages).field("contexts", &self.contexts()).finish()
+    }
 }
 
 impl Interpreter {
     /// Without any context yet.
     pub fn new(languages: Languages) -> Self {
-        Self { languages }
+        Self { languages, ..Self::default() }
+    }
+
+    /// Says how much of each stream to keep.
+    #[must_use]
+    pub fn capture(mut self, capture: CaptureLimits) -> Self {
+        self.capture = capture;
+        self
     }
 
     /// The languages that it knows.
@@ -236,36 +84,157 @@ impl Interpreter {
         &self.languages
     }
 
-    /// Runs a piece of code to its end. Dropping the future ends what ran once, and interrupts a context.
+    /// Runs a piece of code to its end.
+    ///
+    /// All calls must name the same box. Dropping the future ends what ran once; code in a context is interrupted, and if it does not
+    /// obey, its process is killed and the next call finds the context anew.
     pub async fn run(
         &self,
-        _sandbox: &dyn Sandbox,
+        sandbox: &dyn Sandbox,
         code: &Code,
-        _on_event: OnEvent<'_>,
+        on_event: OnEvent<'_>,
     ) -> Result<CodeOutput, CodeError> {
-        Err(CodeError::UnknownLanguage { language: code.language.clone(), known: self.languages.names().join(", ") })
+        check(code)?;
+        let language = self.languages.find(&code.language)?;
+        let collector = Collector::new(self.capture, on_event);
+        match (&code.context, language.runner) {
+            (None, Runner::Kernel(kind)) => once::run(sandbox, kind, code, collector).await,
+            (None, Runner::File(command)) => once::run_file(sandbox, "", &command, code, collector).await,
+            (Some(_), Runner::File(_)) => Err(CodeError::NoContexts { language: language.name }),
+            (Some(name), Runner::Kernel(kind)) => {
+                let context = self.contexts.open(name, &language.name, kind)?;
+                self.run_in(sandbox, &context, code, collector).await
+            }
+        }
     }
 
-    /// Interrupts what a context runs; whether it ran something.
-    pub async fn interrupt(&self, _context: &str) -> Result<bool, CodeError> {
-        Ok(false)
+    async fn run_in(
+        &self,
+        sandbox: &dyn Sandbox,
+        context: &std::sync::Arc<Context>,
+        code: &Code,
+        mut collector: Collector<'_>,
+    ) -> Result<CodeOutput, CodeError> {
+        let mut held = context.hold().await?;
+        let begun = Instant::now();
+        let mut wishes = context.wishes();
+        let mut was_lost = context.take_lost();
+        let Some(place) = held.place() else { return Err(CodeError::context(context.name(), "it is gone")) };
+        loop {
+            let is_new = place.is_none();
+            if is_new {
+                match Kernel::start(sandbox, context.kind).await {
+                    Ok(kernel) => *place = Some(kernel),
+                    Err(error) => {
+                        if context.is_fresh() {
+                            self.contexts.forget(context);
+                        }
+                        context.lose();
+                        return Err(error);
+                    }
+                }
+            }
+            let Some(kernel) = place.as_mut() else { continue };
+            if kernel.sandbox() != sandbox.id() {
+                return Err(CodeError::context(context.name(), "it lives in another box"));
+            }
+            let asked = kernel.call(&code.source, code.timeout, &mut wishes, &mut collector).await;
+            match asked {
+                Ok(Asked::Ended(call)) => {
+                    context.counted();
+                    if call.is_lost {
+                        *place = None;
+                        context.lose();
+                    }
+                    return Ok(output(call, collector, was_lost, begun));
+                }
+                Ok(Asked::NotBegun) => {
+                    kernel.end().await;
+                    *place = None;
+                    if is_new {
+                        context.lose();
+                        let program = context.kind.program().to_owned();
+                        let reason = "it does not answer any more".to_owned();
+                        return Err(CodeError::NotReady { program, reason });
+                    }
+                    // It ended between two calls, and nothing of this one has run.
+                    was_lost = true;
+                }
+                Err(error) => {
+                    *place = None;
+                    context.lose();
+                    return Err(error);
+                }
+            }
+        }
     }
 
-    /// Makes a context anew, without its variables; whether there was one.
-    pub async fn restart(&self, _sandbox: &dyn Sandbox, _context: &str) -> Result<bool, CodeError> {
-        Ok(false)
+    /// Interrupts what a context runs; whether it ran something. It does not wait: the call that is interrupted says how that went.
+    pub async fn interrupt(&self, context: &str) -> Result<bool, CodeError> {
+        Ok(self.contexts.interrupt(context))
     }
 
-    /// Ends a context; whether there was one.
-    pub async fn remove(&self, _context: &str) -> Result<bool, CodeError> {
-        Ok(false)
+    /// Makes a context anew, without its variables; whether there was one. Code that it runs is ended.
+    pub async fn restart(&self, sandbox: &dyn Sandbox, context: &str) -> Result<bool, CodeError> {
+        let Some(context) = self.contexts.get(context) else { return Ok(false) };
+        contexts::end(&context).await;
+        let mut held = context.hold().await?;
+        let Some(place) = held.place() else { return Ok(false) };
+        // Nobody has to be told of what was asked for.
+        context.take_lost();
+        if place.is_none() {
+            *place = Some(Kernel::start(sandbox, context.kind).await?);
+        }
+        Ok(true)
     }
 
-    /// The contexts that there are.
+    /// Ends a context; whether there was one. Returns when its process is gone.
+    pub async fn remove(&self, context: &str) -> Result<bool, CodeError> {
+        Ok(self.contexts.remove(context).await)
+    }
+
+    /// The contexts that there are, sorted by name.
     pub fn contexts(&self) -> Vec<ContextInfo> {
-        Vec::new()
+        self.contexts.list()
     }
 
-    /// Ends all contexts.
-    pub async fn close(&self) {}
+    /// Ends all contexts, and returns when their processes are gone.
+    pub async fn close(&self) {
+        self.contexts.remove_all().await;
+    }
+}
+
+fn output(call: Call, collector: Collector<'_>, was_lost: bool, begun: Instant) -> CodeOutput {
+    let collected = collector.finish();
+    CodeOutput {
+        status: call.status,
+        stdout: collected.stdout,
+        stderr: collected.stderr,
+        results: collected.results,
+        results_left_out: collected.left_out,
+        exception: call.exception,
+        context_was_replaced: was_lost || call.is_lost,
+        hint: call.hint,
+        process: call.process,
+        wall: begun.elapsed(),
+    }
+}
+
+/// Finds what no language takes, before anything is started.
+fn check(code: &Code) -> Result<(), CodeError> {
+    if code.source.len() > SOURCE {
+        let reason = format!("it has {} bytes, and {SOURCE} are possible; put data into a file", code.source.len());
+        return Err(CodeError::invalid("the code", reason));
+    }
+    if code.source.contains('\0') {
+        return Err(CodeError::invalid("the code", "it contains a NUL character"));
+    }
+    if code.timeout.is_some_and(|timeout| timeout.is_zero()) {
+        return Err(CodeError::invalid("the timeout", "it is zero"));
+    }
+    if code.context.is_some() && (code.cwd.is_some() || !code.env.is_empty()) {
+        let reason = "a context has one directory and one environment for all its code; change them in the code";
+        return Err(CodeError::invalid("a directory or a variable for code in a context", reason));
+    }
+    Ok(())
 }

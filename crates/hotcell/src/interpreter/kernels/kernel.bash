@@ -2,19 +2,20 @@
 #
 # The first line of input is the marker of frames. Each request is a line with its number, then the code and a zero byte.
 # An interrupt ends the shell: there is no honest way to leave only the code that it runs.
-exec {__hotcell_in}<&0 {__hotcell_out}>&1 {__hotcell_err}>&2 </dev/null
-IFS= read -r -u "$__hotcell_in" __hotcell_marker || exit 0
-__hotcell_options=
-printf '%s.{"type":"ready"}\n' "$__hotcell_marker" >&"$__hotcell_out"
+#
+# These lines are joined into one before bash gets them, because it counts the code's lines from that of `eval`. What the code turned
+# on (`set -eux`) holds for code only, and nothing of the kernel is traced.
+exec {__hotcell_in}<&0 {__hotcell_out}>&1 {__hotcell_err}>&2 </dev/null;
+IFS= read -r -u "$__hotcell_in" __hotcell_marker || exit 0;
+__hotcell_options=;
+printf '%s.{"type":"ready"}\n' "$__hotcell_marker" >&"$__hotcell_out";
 while IFS= read -r -u "$__hotcell_in" __hotcell_id && IFS= read -r -d '' -u "$__hotcell_in" __hotcell_code; do
-    printf '%s.{"type":"begin","id":%d}\n' "$__hotcell_marker" "$__hotcell_id" >&"$__hotcell_out"
-    [ -z "$__hotcell_options" ] || set -"$__hotcell_options"
-    eval "$__hotcell_code"
-    # What the code turned on (`set -eux`) holds for code only, and nothing of this is traced.
-    { __hotcell_status=$? __hotcell_options=${-//[^eufvx]/}; set +eufvx; } 2>/dev/null
-    case $__hotcell_status in 0) __hotcell_word=done ;; *) __hotcell_word=failed ;; esac
-    printf '%s.{"type":"done","id":%d,"status":"%s","exit_code":%d}\n' \
-        "$__hotcell_marker" "$__hotcell_id" "$__hotcell_word" "$__hotcell_status" >&"$__hotcell_out"
-    printf '%s.{"type":"end","id":%d}\n' "$__hotcell_marker" "$__hotcell_id" >&"$__hotcell_err"
-    [ "$1" != once ] || exit "$__hotcell_status"
+    printf '%s.{"type":"begin","id":%d}\n' "$__hotcell_marker" "$__hotcell_id" >&"$__hotcell_out";
+    eval "${__hotcell_options:+set -$__hotcell_options;}$__hotcell_code";
+    { __hotcell_status=$? __hotcell_options=${-//[^eufvx]/}; set +eufvx; } 2>/dev/null;
+    case $__hotcell_status in 0) __hotcell_word=done ;; *) __hotcell_word=failed ;; esac;
+    printf '%s.{"type":"done","id":%d,"status":"%s","exit_code":%d}\n'
+        "$__hotcell_marker" "$__hotcell_id" "$__hotcell_word" "$__hotcell_status" >&"$__hotcell_out";
+    printf '%s.{"type":"end","id":%d}\n' "$__hotcell_marker" "$__hotcell_id" >&"$__hotcell_err";
+    [ "$1" != once ] || exit "$__hotcell_status";
 done

@@ -1,0 +1,227 @@
+//! The contexts of an interpreter, each with a kernel of its own.
+
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use tokio::sync::{OwnedMutexGuard, watch};
+
+use super::code::ContextInfo;
+use super::error::CodeError;
+use super::kernel::{Kernel, Wish};
+use super::languages::KernelKind;
+
+/// The most contexts of one interpreter.
+pub(super) const MOST: usize = 8;
+
+/// A context. Calls to it queue: the kernel is behind a lock that is handed on in the order of asking.
+pub(super) struct Context {
+    name: String,
+    language: String,
+    pub(super) kind: KernelKind,
+    kernel: Arc<tokio::sync::Mutex<Option<Kernel>>>,
+    wishes: watch::Sender<Wish>,
+    count: AtomicU64,
+    busy: AtomicBool,
+    /// Whether variables were lost that nobody was told of yet.
+    lost: AtomicBool,
+    removed: AtomicBool,
+}
+
+/// A call's hold of a kernel. Dropping it in the middle of a call interrupts that in the background.
+pub(super) struct Held {
+    context: Arc<Context>,
+    kernel: Option<OwnedMutexGuard<Option<Kernel>>>,
+}
+
+impl Context {
+    /// Waits for one's turn.
+    pub(super) async fn hold(self: &Arc<Self>) -> Result<Held, CodeError> {
+        let kernel = Arc::clone(&self.kernel).lock_owned().await;
+        if self.removed.load(Ordering::Acquire) {
+            return Err(CodeError::context(&self.name, "it was removed meanwhile"));
+        }
+        self.wishes.send_replace(Wish::GoOn);
+        self.busy.store(true, Ordering::Release);
+        Ok(Held { context: Arc::clone(self), kernel: Some(kernel) })
+    }
+
+    pub(super) fn name(&self) -> &str {
+        &self.name
+    }
+
+    pub(super) fn wishes(&self) -> watch::Receiver<Wish> {
+        self.wishes.subscribe()
+    }
+
+    pub(super) fn counted(&self) {
+        self.count.fetch_add(1, Ordering::Relaxed);
+    }
+
+    pub(super) fn lose(&self) {
+        self.lost.store(true, Ordering::Release);
+    }
+
+    /// Whether variables were lost since somebody was told.
+    pub(super) fn take_lost(&self) -> bool {
+        self.lost.swap(false, Ordering::AcqRel)
+    }
+
+    /// Whether it has not run anything yet.
+    pub(super) fn is_fresh(&self) -> bool {
+        self.count.load(Ordering::Relaxed) == 0
+    }
+
+    fn is_busy(&self) -> bool {
+        self.busy.load(Ordering::Acquire)
+    }
+}
+
+impl Held {
+    /// The kernel's place; empty where none runs.
+    pub(super) fn place(&mut self) -> Option<&mut Option<Kernel>> {
+        self.kernel.as_deref_mut()
+    }
+}
+
+impl Drop for Held {
+    fn drop(&mut self) {
+        self.context.busy.store(false, Ordering::Release);
+        let Some(mut place) = self.kernel.take() else { return };
+        if !place.as_ref().is_some_and(Kernel::is_unfinished) {
+            return;
+        }
+        let context = Arc::clone(&self.context);
+        match tokio::runtime::Handle::try_current() {
+            // The lock goes along: who comes next waits until the kernel can be used, or is gone.
+            Ok(runtime) => drop(runtime.spawn(async move {
+                let usable = match place.as_mut() {
+                    Some(kernel) => kernel.recover().await,
+                    None => true,
+                };
+                if !usable {
+                    *place = None;
+                    context.lose();
+                }
+            })),
+            Err(_) => {
+                *place = None;
+                context.lose();
+            }
+        }
+    }
+}
+
+/// All contexts, by name.
+#[derive(Default)]
+pub(super) struct Contexts {
+    all: Mutex<BTreeMap<String, Arc<Context>>>,
+}
+
+impl Contexts {
+    fn all(&self) -> MutexGuard<'_, BTreeMap<String, Arc<Context>>> {
+        // Nothing panics while it is held.
+        self.all.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(super) fn get(&self, name: &str) -> Option<Arc<Context>> {
+        self.all().get(name).cloned()
+    }
+
+    /// The context of this name, made if there is none.
+    pub(super) fn open(&self, name: &str, language: &str, kind: KernelKind) -> Result<Arc<Context>, CodeError> {
+        check_name(name)?;
+        let mut all = self.all();
+        if let Some(context) = all.get(name) {
+            if context.language != language {
+                let reason = format!("it is one of {}; use another name for {language}", context.language);
+                return Err(CodeError::context(name, reason));
+            }
+            return Ok(Arc::clone(context));
+        }
+        if all.len() >= MOST {
+            let names: Vec<&str> = all.keys().map(String::as_str).collect();
+            let reason = format!(
+                "there are {MOST} contexts, and no more are possible; use or remove one of {}",
+                names.join(", ")
+            );
+            return Err(CodeError::context(name, reason));
+        }
+        let context = Arc::new(Context {
+            name: name.to_owned(),
+            language: language.to_owned(),
+            kind,
+            kernel: Arc::default(),
+            wishes: watch::Sender::new(Wish::GoOn),
+            count: AtomicU64::new(0),
+            busy: AtomicBool::new(false),
+            lost: AtomicBool::new(false),
+            removed: AtomicBool::new(false),
+        });
+        all.insert(name.to_owned(), Arc::clone(&context));
+        Ok(context)
+    }
+
+    /// Interrupts the call that a context runs; whether it ran one.
+    pub(super) fn interrupt(&self, name: &str) -> bool {
+        let Some(context) = self.get(name).filter(|context| context.is_busy()) else { return false };
+        context.wishes.send_replace(Wish::Interrupt);
+        true
+    }
+
+    /// Forgets a context that never got a kernel.
+    pub(super) fn forget(&self, context: &Arc<Context>) {
+        context.removed.store(true, Ordering::Release);
+        let mut all = self.all();
+        if all.get(context.name()).is_some_and(|there| Arc::ptr_eq(there, context)) {
+            all.remove(context.name());
+        }
+    }
+
+    /// Ends a context and its process; whether there was one.
+    pub(super) async fn remove(&self, name: &str) -> bool {
+        let Some(context) = self.all().remove(name) else { return false };
+        context.removed.store(true, Ordering::Release);
+        end(&context).await;
+        true
+    }
+
+    pub(super) async fn remove_all(&self) {
+        let all = std::mem::take(&mut *self.all());
+        for context in all.values() {
+            context.removed.store(true, Ordering::Release);
+            context.wishes.send_replace(Wish::End);
+        }
+        for context in all.values() {
+            end(context).await;
+        }
+    }
+
+    pub(super) fn list(&self) -> Vec<ContextInfo> {
+        let info = |context: &Arc<Context>| ContextInfo {
+            name: context.name.clone(),
+            language: context.language.clone(),
+            count: context.count.load(Ordering::Relaxed),
+            busy: context.is_busy(),
+        };
+        self.all().values().map(info).collect()
+    }
+}
+
+/// Ends the process of a context, also one that runs code.
+pub(super) async fn end(context: &Context) {
+    context.wishes.send_replace(Wish::End);
+    let mut place = context.kernel.lock().await;
+    if let Some(mut kernel) = place.take() {
+        kernel.end().await;
+    }
+}
+
+/// Names become parts of messages and of lists: nothing but plain characters.
+fn check_name(name: &str) -> Result<(), CodeError> {
+    let plain = |byte: u8| matches!(byte, b'a'..=b'z' | b'0'..=b'9' | b'-' | b'_');
+    if (1..=64).contains(&name.len()) && name.bytes().all(plain) {
+        return Ok(());
+    }
+    Err(CodeError::invalid("the context's name", "it has 1 to 64 of the characters a-z, 0-9, `-` and `_`"))
+}

@@ -1,0 +1,530 @@
+//! A process in the box that runs code, and the conversation with it.
+
+use std::io::Read as _;
+use std::time::Duration;
+
+use hotcell_core::backend::{
+    OutputEvents, ProcessStdin, Sandbox, SandboxId, SandboxedProcess, Signal, SpawnConfig, SpawnError, Stream,
+};
+use hotcell_core::outcome::Status;
+use hotcell_core::text::Printable;
+use tokio::sync::watch;
+use tokio::time::Instant;
+
+use super::code::{CodeStatus, Exception};
+use super::error::CodeError;
+use super::frames::{Found, Scanner};
+use super::languages::KernelKind;
+use super::messages::{Collector, Ended, Message, install_hint};
+
+/// How long a kernel may take to get ready, or to begin with a call. Only what is broken takes so long.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// How long code has to obey an interrupt before its process is killed.
+const GRACE: Duration = Duration::from_secs(2);
+
+/// How long the rest of a call that has ended, or of a process that was killed, may take to arrive.
+const REST: Duration = Duration::from_secs(10);
+
+/// What others want of a call that is running.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Wish {
+    GoOn,
+    Interrupt,
+    /// End its process, at once.
+    End,
+}
+
+/// A process that runs code.
+pub(super) struct Kernel {
+    kind: KernelKind,
+    sandbox: SandboxId,
+    process: Box<dyn SandboxedProcess>,
+    stdin: Box<dyn ProcessStdin>,
+    output: Box<dyn OutputEvents>,
+    from_stdout: Scanner,
+    from_stderr: Scanner,
+    calls: u64,
+    /// The call whose end has not been seen.
+    unfinished: Option<u64>,
+    /// Whether a request may have been written in part.
+    writing: bool,
+}
+
+/// How a call ended.
+#[derive(Debug)]
+pub(super) struct Call {
+    pub(super) status: CodeStatus,
+    pub(super) exception: Option<Exception>,
+    pub(super) hint: Option<String>,
+    /// How the process ended, if it has: then the kernel is of no more use.
+    pub(super) process: Option<Status>,
+    pub(super) is_lost: bool,
+}
+
+/// A call that has been asked for.
+pub(super) enum Asked {
+    Ended(Call),
+    /// The process was gone, or did not answer, before it began with the code. The code has not run.
+    NotBegun,
+}
+
+/// Something that came from a kernel.
+enum Came {
+    Message(Stream, Message),
+    TooLong,
+    Broken,
+}
+
+/// Why a call is being ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Why {
+    Time,
+    Interrupt,
+}
+
+impl Why {
+    fn status(self) -> CodeStatus {
+        match self {
+            Self::Time => CodeStatus::TimedOut,
+            Self::Interrupt => CodeStatus::Interrupted,
+        }
+    }
+}
+
+impl Kernel {
+    /// Starts a process without waiting for it, and says hello.
+    pub(super) async fn launch(
+        sandbox: &dyn Sandbox,
+        kind: KernelKind,
+        once: bool,
+        config: SpawnConfig,
+    ) -> Result<Self, CodeError> {
+        let marker = marker()?;
+        let mut process = sandbox.spawn(config).await.map_err(|error| match error {
+            SpawnError::NotFound { .. } => not_installed(kind),
+            other => other.into(),
+        })?;
+        let io = process.take_io();
+        let (Some(stdin), Some(output)) = (io.stdin, io.output) else {
+            return Err(not_ready(kind, "its streams were not handed over"));
+        };
+        let (from_stdout, from_stderr) = (Scanner::new(&marker), Scanner::new(&marker));
+        let sandbox = sandbox.id().clone();
+        let mut kernel = Self {
+            kind,
+            sandbox,
+            process,
+            stdin,
+            output,
+            from_stdout,
+            from_stderr,
+            calls: 0,
+            unfinished: None,
+            writing: false,
+        };
+        // One that ends at once is found out by whoever reads.
+        let _ = kernel.stdin.write_all(kind.greeting(&marker, once).as_bytes()).await;
+        Ok(kernel)
+    }
+
+    /// Starts a process that stays, and waits until it is ready.
+    pub(super) async fn start(sandbox: &dyn Sandbox, kind: KernelKind) -> Result<Self, CodeError> {
+        let mut kernel = Self::launch(sandbox, kind, false, kind.command(false)).await?;
+        let mut collector = Collector::new(super::START_CAPTURE, &|_| {});
+        let ready = tokio::time::timeout(PATIENCE, async {
+            while let Some(came) = kernel.read(&mut collector).await {
+                for came in came {
+                    match came {
+                        Came::Message(Stream::Stdout, Message::Ready { typescript }) => return Some(typescript),
+                        _ => return None,
+                    }
+                }
+            }
+            None
+        });
+        match ready.await {
+            Ok(Some(typescript)) if typescript || kind != KernelKind::TypeScript => Ok(kernel),
+            Ok(Some(_)) => Err(no_typescript()),
+            Ok(None) => Err(kernel.failed_start(collector).await),
+            Err(_) => Err(not_ready(kind, &format!("it said nothing for {} s", PATIENCE.as_secs()))),
+        }
+    }
+
+    /// Why a kernel that has just been started is not ready.
+    pub(super) async fn failed_start(&mut self, collector: Collector<'_>) -> CodeError {
+        let status = self.end().await;
+        if self.kind.program() == "node" && status == Some(Status::Exited(127)) {
+            return not_installed(self.kind);
+        }
+        let said = collector.finish().stderr.bytes();
+        let said = String::from_utf8_lossy(&said);
+        let ended = status.map_or_else(|| "it could not be ended".to_owned(), |status| format!("it {status}"));
+        not_ready(self.kind, &format!("{ended}: {}", Printable(said.trim())))
+    }
+
+    pub(super) fn sandbox(&self) -> &SandboxId {
+        &self.sandbox
+    }
+
+    pub(super) fn is_unfinished(&self) -> bool {
+        self.unfinished.is_some()
+    }
+
+    /// The next that comes; output is put into the collector. None when the process has ended. Cancel-safe.
+    async fn read(&mut self, collector: &mut Collector<'_>) -> Option<Vec<Came>> {
+        let Some(event) = self.output.next().await else {
+            for (stream, scanner) in [(Stream::Stdout, &mut self.from_stdout), (Stream::Stderr, &mut self.from_stderr)]
+            {
+                let rest = scanner.finish();
+                if !rest.is_empty() {
+                    collector.output(stream, &rest);
+                }
+            }
+            return None;
+        };
+        let scanner = match event.stream {
+            Stream::Stdout => &mut self.from_stdout,
+            Stream::Stderr => &mut self.from_stderr,
+        };
+        let mut all = Vec::new();
+        scanner.push(&event.bytes, |found| match found {
+            Found::Text(text) => collector.output(event.stream, text),
+            Found::Message(message) => all.push(match serde_json::from_slice(&message) {
+                Ok(message) => Came::Message(event.stream, message),
+                Err(_) => Came::Broken,
+            }),
+            Found::TooLong => all.push(Came::TooLong),
+            Found::Broken => all.push(Came::Broken),
+        });
+        Some(all)
+    }
+
+    /// Runs a piece of code.
+    ///
+    /// When the future is dropped, the call is unfinished, and [`Kernel::recover`] has to come before the next one.
+    pub(super) async fn call(
+        &mut self,
+        source: &str,
+        timeout: Option<Duration>,
+        wishes: &mut watch::Receiver<Wish>,
+        collector: &mut Collector<'_>,
+    ) -> Result<Asked, CodeError> {
+        self.calls += 1;
+        let id = self.calls;
+        self.unfinished = Some(id);
+        self.writing = true;
+        let request = self.kind.request(id, source);
+        let by = Instant::now() + PATIENCE;
+        let deadline = timeout.and_then(|timeout| Instant::now().checked_add(timeout));
+        match tokio::time::timeout_at(by, self.stdin.write_all(request.as_bytes())).await {
+            Ok(Ok(())) => self.writing = false,
+            _ => return Ok(Asked::NotBegun),
+        }
+        let mut progress = Progress::new(id, by, deadline);
+        let mut heard = Wish::GoOn;
+        loop {
+            let came = tokio::select! {
+                biased;
+                () = at(progress.until) => None,
+                wish = wish(wishes, heard) => {
+                    if wish == Wish::End {
+                        return Ok(Asked::Ended(self.killed(Why::Interrupt.status()).await));
+                    }
+                    heard = wish;
+                    progress.end_because(Why::Interrupt);
+                    self.interrupt(id).await;
+                    continue;
+                }
+                came = self.read(collector) => Some(came),
+            };
+            match came {
+                // A moment came that was waited for.
+                None => match progress.phase {
+                    Phase::Asked => return Ok(Asked::NotBegun),
+                    Phase::Running => {
+                        progress.end_because(Why::Time);
+                        self.interrupt(id).await;
+                    }
+                    Phase::Ending | Phase::Rest => {
+                        let status = progress.why.map_or_else(|| broken("did not finish what it said"), Why::status);
+                        return Ok(Asked::Ended(self.killed(status).await));
+                    }
+                },
+                Some(None) if progress.phase == Phase::Asked => return Ok(Asked::NotBegun),
+                Some(None) => return Ok(Asked::Ended(self.gone(progress).await?)),
+                Some(Some(came)) => {
+                    for came in came {
+                        if !self.heed(came, &mut progress, collector) {
+                            let status = progress.why.map_or_else(|| broken("said what makes no sense"), Why::status);
+                            return Ok(Asked::Ended(self.killed(status).await));
+                        }
+                    }
+                    if let Some(call) = progress.finished() {
+                        self.unfinished = None;
+                        return Ok(Asked::Ended(call));
+                    }
+                }
+            }
+        }
+    }
+
+    /// Takes note of what the kernel says; false if that makes no sense.
+    fn heed(&self, came: Came, progress: &mut Progress, collector: &mut Collector<'_>) -> bool {
+        match came {
+            Came::Broken => return false,
+            Came::TooLong => collector.leave_out(),
+            Came::Message(Stream::Stdout, Message::Begin { id }) if id == progress.id => progress.begin(),
+            Came::Message(Stream::Stdout, Message::Result { id, is_value, data }) => {
+                if id == progress.id && progress.phase != Phase::Asked && progress.call.is_none() {
+                    collector.result(is_value, data);
+                } else {
+                    collector.leave_out();
+                }
+            }
+            Came::Message(Stream::Stdout, Message::Done { id, status, exit_code, exception, missing })
+                if id == progress.id && progress.call.is_none() =>
+            {
+                let status = match (status, progress.why) {
+                    (Ended::Done, None) => CodeStatus::Done,
+                    (Ended::Interrupted, None) => CodeStatus::Interrupted,
+                    (Ended::Failed, None) => CodeStatus::Failed { exit_code },
+                    // It may have ended by itself at the last moment; what was asked for is what is told.
+                    (_, Some(why)) => why.status(),
+                };
+                let hint = missing.and_then(|missing| install_hint(self.kind, &missing));
+                let exception = exception.map(|raised| raised.bounded());
+                progress.done(Call { status, exception, hint, process: None, is_lost: false });
+            }
+            Came::Message(Stream::Stderr, Message::End { id }) if id == progress.id => progress.stderr_ended = true,
+            // Of an earlier call, or said twice: a lie, or late.
+            Came::Message(..) => {}
+        }
+        true
+    }
+
+    async fn interrupt(&mut self, id: u64) {
+        // A kernel that cannot be reached is killed when its grace is over.
+        let told = async {
+            let _ = self.process.signal(Signal::INT).await;
+            if let Some(line) = self.kind.interruption(id) {
+                let _ = self.stdin.write_all(line.as_bytes()).await;
+            }
+        };
+        self.writing = tokio::time::timeout(GRACE, told).await.is_err();
+    }
+
+    /// The process ended by itself in the middle of a call.
+    async fn gone(&mut self, progress: Progress) -> Result<Call, CodeError> {
+        let Ok(outcome) = tokio::time::timeout(REST, self.process.wait()).await else {
+            return Ok(self.killed(broken("closed its output")).await);
+        };
+        let process = outcome?.status;
+        let status = match (progress.why, process) {
+            (Some(why), _) => why.status(),
+            (None, Status::TimedOut) => CodeStatus::TimedOut,
+            // A shell that exits is a shell that did what it was told.
+            (None, Status::Exited(0)) if self.kind == KernelKind::Bash => CodeStatus::Done,
+            (None, Status::Exited(code)) if self.kind == KernelKind::Bash => {
+                CodeStatus::Failed { exit_code: Some(code) }
+            }
+            (None, status) => CodeStatus::Crashed { reason: format!("its process {status}") },
+        };
+        Ok(Call { status, exception: None, hint: None, process: Some(process), is_lost: true })
+    }
+
+    async fn killed(&mut self, status: CodeStatus) -> Call {
+        let process = self.end().await;
+        Call { status, exception: None, hint: None, process, is_lost: true }
+    }
+
+    /// Kills the process and waits until it is gone; how it ended, if that is known.
+    pub(super) async fn end(&mut self) -> Option<Status> {
+        let _ = self.process.kill().await;
+        let outcome = tokio::time::timeout(REST, self.process.wait()).await;
+        outcome.ok().and_then(Result::ok).map(|outcome| outcome.status)
+    }
+
+    /// Brings a call to its end whose caller has gone away; whether the kernel can be used again.
+    pub(super) async fn recover(&mut self) -> bool {
+        let Some(id) = self.unfinished else { return true };
+        if self.writing {
+            return false;
+        }
+        self.interrupt(id).await;
+        let mut collector = Collector::new(super::START_CAPTURE, &|_| {});
+        let mut progress = Progress::new(id, Instant::now() + GRACE, None);
+        progress.end_because(Why::Interrupt);
+        let finished = tokio::time::timeout(GRACE, async {
+            while let Some(came) = self.read(&mut collector).await {
+                for came in came {
+                    if !self.heed(came, &mut progress, &mut collector) {
+                        return false;
+                    }
+                }
+                if progress.finished().is_some() {
+                    return true;
+                }
+            }
+            false
+        });
+        let usable = finished.await.unwrap_or(false) && !self.writing;
+        if usable {
+            self.unfinished = None;
+        }
+        usable
+    }
+
+    /// Runs one piece of code in a process that ends with it.
+    pub(super) async fn run_once(mut self, source: &str, collector: &mut Collector<'_>) -> Result<Once, CodeError> {
+        let request = self.kind.request(1, source);
+        let Self { stdin, .. } = &mut self;
+        // The process reads all of it before it does anything else; one that does not is found out by how it ends.
+        let _ = stdin.write_all(request.as_bytes()).await;
+        let _ = stdin.close().await;
+        let (mut is_ready, mut exception, mut hint) = (false, None, None);
+        while let Some(came) = self.read(collector).await {
+            for came in came {
+                match came {
+                    Came::Message(Stream::Stdout, Message::Ready { typescript }) => {
+                        if self.kind == KernelKind::TypeScript && !typescript {
+                            return Ok(Once::NoTypeScript);
+                        }
+                        is_ready = true;
+                    }
+                    Came::Message(Stream::Stdout, Message::Result { is_value, data, .. }) => {
+                        collector.result(is_value, data)
+                    }
+                    Came::Message(Stream::Stdout, Message::Done { exception: raised, missing, .. }) => {
+                        exception = raised.map(|raised| raised.bounded());
+                        hint = missing.and_then(|missing| install_hint(self.kind, &missing));
+                    }
+                    Came::TooLong => collector.leave_out(),
+                    // How it ends is what its process says, and not what it says itself.
+                    Came::Message(..) | Came::Broken => {}
+                }
+            }
+        }
+        let status = self.process.wait().await?.status;
+        if !is_ready && matches!(status, Status::Exited(_)) {
+            return Ok(Once::NotReady(Box::new(self)));
+        }
+        Ok(Once::Ended { status, exception, hint })
+    }
+}
+
+/// How a process that runs one piece of code ended.
+pub(super) enum Once {
+    Ended { status: Status, exception: Option<Exception>, hint: Option<String> },
+    NotReady(Box<Kernel>),
+    NoTypeScript,
+}
+
+/// Where a call is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Phase {
+    /// The kernel has not begun.
+    Asked,
+    Running,
+    /// It was told to stop.
+    Ending,
+    /// It says that it is over; what it wrote has not all come.
+    Rest,
+}
+
+/// How far a call is.
+struct Progress {
+    id: u64,
+    phase: Phase,
+    /// The moment that is waited for.
+    until: Option<Instant>,
+    deadline: Option<Instant>,
+    why: Option<Why>,
+    call: Option<Call>,
+    stderr_ended: bool,
+}
+
+impl Progress {
+    fn new(id: u64, begin_by: Instant, deadline: Option<Instant>) -> Self {
+        Self { id, phase: Phase::Asked, until: Some(begin_by), deadline, why: None, call: None, stderr_ended: false }
+    }
+
+    fn begin(&mut self) {
+        if self.phase == Phase::Asked {
+            self.phase = Phase::Running;
+            self.until = self.deadline;
+        }
+    }
+
+    fn end_because(&mut self, why: Why) {
+        // Who asked first is who is told of.
+        self.why.get_or_insert(why);
+        if self.phase != Phase::Rest {
+            self.phase = Phase::Ending;
+            self.until = Some(Instant::now() + GRACE);
+        }
+    }
+
+    fn done(&mut self, call: Call) {
+        self.call = Some(call);
+        self.phase = Phase::Rest;
+        self.until = Some(Instant::now() + REST);
+    }
+
+    /// The call, when all of it has come.
+    fn finished(&mut self) -> Option<Call> {
+        if self.stderr_ended { self.call.take() } else { None }
+    }
+}
+
+fn broken(what: &str) -> CodeStatus {
+    CodeStatus::Crashed { reason: format!("its process {what}, and was killed") }
+}
+
+/// Waits for somebody to want something else than what was heard already.
+async fn wish(wishes: &mut watch::Receiver<Wish>, heard: Wish) -> Wish {
+    match wishes.wait_for(|wish| *wish != Wish::GoOn && *wish != heard).await {
+        Ok(wish) => *wish,
+        Err(_) => std::future::pending().await,
+    }
+}
+
+async fn at(moment: Option<Instant>) {
+    match moment {
+        Some(moment) => tokio::time::sleep_until(moment).await,
+        None => std::future::pending().await,
+    }
+}
+
+/// A word that nobody says by accident, between a separator that text rarely has and a colon.
+fn marker() -> Result<String, CodeError> {
+    let mut bytes = [0; 16];
+    let read = std::fs::File::open("/dev/urandom").and_then(|mut source| source.read_exact(&mut bytes));
+    read.map_err(|error| CodeError::invalid("the source of random numbers of this machine", error.to_string()))?;
+    let word: String = bytes.iter().map(|byte| format!("{byte:02x}")).collect();
+    Ok(format!("\u{1e}hotcell-{word}:"))
+}
+
+pub(super) fn not_installed(kind: KernelKind) -> CodeError {
+    let hint = match kind {
+        KernelKind::Python => "use an image that has Python 3.8 or newer, or install it on this machine".to_owned(),
+        KernelKind::Node | KernelKind::TypeScript => {
+            "use an image that has Node.js 18 or newer, or install it on this machine".to_owned()
+        }
+        KernelKind::Bash => "use an image that has bash 4.1 or newer".to_owned(),
+    };
+    CodeError::NotInstalled { program: kind.program().to_owned(), hint }
+}
+
+pub(super) fn no_typescript() -> CodeError {
+    CodeError::NotInstalled {
+        program: "typescript".to_owned(),
+        hint: "use Node.js 22.13 or newer, which takes types off by itself, or put the npm package `typescript` beside the code; \
+               code that runs once also takes deno, bun, tsx or ts-node"
+            .to_owned(),
+    }
+}
+
+fn not_ready(kind: KernelKind, reason: &str) -> CodeError {
+    CodeError::NotReady { program: kind.program().to_owned(), reason: reason.to_owned() }
+}
