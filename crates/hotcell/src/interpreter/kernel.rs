@@ -17,8 +17,11 @@ use super::frames::{Found, Scanner};
 use super::languages::KernelKind;
 use super::messages::{Collector, Ended, Message, install_hint};
 
-/// How long a kernel may take to get ready, or to begin with a call. Only what is broken takes so long.
+/// How long a kernel may take to get ready. Only what is broken takes so long.
 const PATIENCE: Duration = Duration::from_secs(60);
+
+/// How long a kernel that is ready may take to begin with a call. It has nothing else to do.
+const BEGIN: Duration = Duration::from_secs(15);
 
 /// How long code has to obey an interrupt before its process is killed.
 const GRACE: Duration = Duration::from_secs(2);
@@ -215,7 +218,7 @@ impl Kernel {
         self.unfinished = Some(id);
         self.writing = true;
         let request = self.kind.request(id, source);
-        let by = Instant::now() + PATIENCE;
+        let by = Instant::now() + BEGIN;
         let deadline = timeout.and_then(|timeout| Instant::now().checked_add(timeout));
         match tokio::time::timeout_at(by, self.stdin.write_all(request.as_bytes())).await {
             Ok(Ok(())) => self.writing = false,
@@ -483,9 +486,10 @@ fn broken(what: &str) -> CodeStatus {
 
 /// Waits for somebody to want something else than what was heard already.
 async fn wish(wishes: &mut watch::Receiver<Wish>, heard: Wish) -> Wish {
-    match wishes.wait_for(|wish| *wish != Wish::GoOn && *wish != heard).await {
-        Ok(wish) => *wish,
-        Err(_) => std::future::pending().await,
+    let wish = wishes.wait_for(|wish| *wish != Wish::GoOn && *wish != heard).await.map(|wish| *wish).ok();
+    match wish {
+        Some(wish) => wish,
+        None => std::future::pending().await,
     }
 }
 

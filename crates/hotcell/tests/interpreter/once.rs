@@ -111,7 +111,7 @@ async fn a_timeout_and_a_dropped_future_end_it_all() {
 
     let code = Code::new("python", source);
     let (begun, mut has_begun) = tokio::sync::mpsc::unbounded_channel();
-    let tell = move |_: hotcell::interpreter::CodeEvent<'_>| drop(begun.send(()));
+    let tell = move |_: hotcell::interpreter::CodeEvent<'_>| begun.send(()).unwrap_or_default();
     tokio::select! {
         _ = place.interpreter.run(&*place.sandbox, &code, &tell) => panic!("it ended"),
         _ = has_begun.recv() => {}

@@ -59,25 +59,31 @@
   // Node's own streams queue what does not fit and set the pipes to non-blocking; these wait, so that order is kept.
   class Out extends Writable {
     constructor(fd) {
-      super({ decodeStrings: true });
+      super({ decodeStrings: true, autoDestroy: false, emitClose: false });
       this.fd = fd;
       this.isTTY = false;
     }
-    _write(chunk, _encoding, done) {
+    // Without the states of a stream: an interrupt in the middle would leave it busy for ever.
+    write(chunk, encoding, done) {
+      const then = typeof encoding === 'function' ? encoding : done;
+      const bytes = typeof chunk === 'string' ? Buffer.from(chunk, typeof encoding === 'string' ? encoding : 'utf8') : chunk;
       try {
-        writeAll(this.fd, chunk);
-        done();
-      } catch (error) {
-        done(error);
-      }
+        writeAll(this.fd, bytes);
+      } catch { /* The code closed it. */ }
+      if (typeof then === 'function') process.nextTick(then);
+      return true;
     }
-    _destroy(_error, done) {
-      done(); // As with Node's own, it cannot be closed.
+    // The next piece of code writes to it too.
+    destroy() {
+      return this;
+    }
+    end(chunk, encoding) {
+      if (chunk !== undefined && chunk !== null && typeof chunk !== 'function') this.write(chunk, encoding);
+      return this;
     }
   }
   for (const [name, fd] of [['stdout', 1], ['stderr', 2]]) {
     const stream = new Out(fd);
-    stream.on('error', () => {});
     Object.defineProperty(process, name, { configurable: true, enumerable: true, get: () => stream });
   }
 
@@ -409,8 +415,8 @@
     try {
       ended = await Promise.race([evaluate(request.code, request.typescript === true), interrupted]);
     } catch (error) {
-      // The session says so when the execution was terminated.
-      ended = { status: 'interrupted' };
+      const terminated = error && /terminated/.test(error.message);
+      ended = terminated ? { status: 'interrupted' } : { status: 'failed', exit_code: 1, exception: raised(error) };
     }
     state.settle = null;
     // One turn of the loop, in which rejections that nobody handled are told.

@@ -47,16 +47,22 @@ class Channel:
         except OSError:
             return False
 
-    def restore(self):
-        """Puts the stream back where the code closed it; a kernel without its own end is of no use."""
+    def check(self):
+        """A kernel whose own end was closed takes the code's; without either it is of no use."""
         if not self.usable(self.descriptor):
             if not self.usable(self.standard):
                 leave(70)
             self.descriptor = private(self.standard)
-        try:
-            fstat(self.standard)
-        except OSError:
+        os.set_blocking(self.descriptor, True)
+
+    def restore(self, name):
+        """Puts the stream back where code closed or redirected it: each piece of code begins with its own output."""
+        self.check()
+        if not self.usable(self.standard):
             os.dup2(self.descriptor, self.standard)
+        stream = getattr(sys, name, None)
+        if getattr(stream, "closed", True) or not callable(getattr(stream, "write", None)):
+            setattr(sys, name, text_stream(self.standard))
 
     def send(self, message):
         text = dumps(message).encode("ascii")
@@ -70,6 +76,10 @@ class Channel:
                         piece = piece[write(self.descriptor, piece) :]
                     except BlockingIOError:
                         os.set_blocking(self.descriptor, True)
+
+
+def text_stream(descriptor):
+    return open(descriptor, "w", buffering=1, encoding="utf-8", errors="backslashreplace", closefd=False)
 
 
 class State:
@@ -348,8 +358,8 @@ def main():
         return 0
     state.marker = hello["marker"].encode("ascii")
     once = hello["once"]
-    for stream in (sys.stdout, sys.stderr):
-        stream.reconfigure(encoding="utf-8", errors="backslashreplace", line_buffering=True)
+    sys.stdout = sys.__stdout__ = text_stream(1)
+    sys.stderr = sys.__stderr__ = text_stream(2)
     module = types.ModuleType("__main__")
     module.__dict__.update(__builtins__=builtins, display=display)
     sys.modules["__main__"] = module
@@ -366,15 +376,15 @@ def main():
         if "code" not in request:
             continue
         state.call = request["id"]
-        out.restore()
-        error_out.restore()
+        out.restore("stdout")
+        error_out.restore("stderr")
         signal.signal(signal.SIGINT, on_interrupt)
         out.send({"type": "begin", "id": state.call})
         ended = execute(request["code"], module.__dict__)
         sys.setrecursionlimit(limit)
+        out.check()
+        error_out.check()
         flush()
-        out.restore()
-        error_out.restore()
         out.send(dict(ended, type="done", id=state.call))
         error_out.send({"type": "end", "id": state.call})
         if once:
