@@ -137,11 +137,10 @@ impl Kernel {
         let mut collector = Collector::new(super::START_CAPTURE, &|_| {});
         let ready = tokio::time::timeout(PATIENCE, async {
             while let Some(came) = kernel.read(&mut collector).await {
-                for came in came {
-                    match came {
-                        Came::Message(Stream::Stdout, Message::Ready { typescript }) => return Some(typescript),
-                        _ => return None,
-                    }
+                match came.into_iter().next() {
+                    Some(Came::Message(Stream::Stdout, Message::Ready { typescript })) => return Some(typescript),
+                    Some(_) => return None,
+                    None => {}
                 }
             }
             None

@@ -81,7 +81,9 @@ pub(super) fn shortened(text: &str, most: usize) -> String {
     if text.len() <= most {
         return text.to_owned();
     }
-    let (head, tail) = (text.floor_char_boundary(most / 2), text.ceil_char_boundary(text.len() - most / 2));
+    let is_boundary = |index: &usize| text.is_char_boundary(*index);
+    let head = (0..=most / 2).rev().find(is_boundary).unwrap_or(0);
+    let tail = (text.len() - most / 2..text.len()).find(is_boundary).unwrap_or(text.len());
     format!("{}\n[{} bytes are left out]\n{}", &text[..head], tail - head, &text[tail..])
 }
 
