@@ -1,170 +1,89 @@
 //! What an agent's model may call: commands, code and files in one box that is kept.
+//!
+//! A [`Toolbox`] is a box, an interpreter and processes in the background. [`Toolbox::definitions`] are the tools, with a JSON
+//! Schema and a description written for a model; [`Toolbox::call`] calls one by its name. Each is also a method with types:
+//!
+//! ```
+//! use hotcell::tools::{ExecShell, Toolbox, ToolboxOptions, WriteFile};
+//! use hotcell::{Engine, Policy};
+//!
+//! # async fn example() -> Result<(), Box<dyn std::error::Error>> {
+//! let engine = Engine::new().await?;
+//! let toolbox = Toolbox::open(&engine, ToolboxOptions::new(Policy::default(), "/tmp")).await?;
+//! toolbox.write_file(WriteFile::new("hello.sh", "echo hello from the box\n")).await?;
+//! let said = toolbox.exec_shell(ExecShell::new("sh hello.sh")).await?;
+//! assert_eq!(said.stdout, "hello from the box\n");
+//!
+//! // What a model asks for by name and JSON; a refusal is part of the result.
+//! let result = toolbox.call("read_file", serde_json::json!({"path": "/root/.ssh/id_rsa"}), None).await;
+//! assert!(result.is_error);
+//! assert_eq!(result.structured["error"]["kind"], "not_found");
+//! toolbox.close().await;
+//! # Ok(())
+//! # }
+//! # tokio::runtime::Runtime::new().unwrap().block_on(example()).unwrap();
+//! ```
+//!
+//! What a call asks for can only narrow the policy. Paths are resolved inside the box, by the kernel, with the rights of the
+//! code in it: a file tool can do nothing that a command could not. Everything in a result is bounded, and nothing in its text
+//! drives a terminal.
 
-use std::path::PathBuf;
+mod access;
+mod catalogue;
+mod denials;
+mod error;
+mod exec;
+mod list;
+mod options;
+mod read;
+mod result;
+mod rules;
+mod text;
+mod write;
+
+use std::path::Path;
 use std::sync::Arc;
-use std::time::Duration;
 
 use hotcell_core::plan::EnforcementReport;
 use hotcell_core::policy::Policy;
-use serde::Serialize;
 use serde_json::Value;
 
-use crate::interpreter::Languages;
-use crate::{Engine, EngineError};
+pub use denials::{Denial, Evidence};
+pub use error::{ErrorKind, ToolError};
+pub use exec::{ExecShell, ExecShellResult};
+pub use list::{EntryKind, ListFiles, ListFilesResult, ListedFile};
+pub use options::{OpenError, ToolLimits, ToolboxOptions};
+pub use read::{ReadEncoding, ReadFile, ReadFileResult};
+pub use result::{CallProgress, Image, OnProgress, ToolDefinition, ToolResult};
+pub use write::{WriteEncoding, WriteFile, WriteFileResult};
 
-/// What a toolbox is made of. Everything a model asks for can only be narrower than this.
-#[derive(Debug, Clone)]
-#[non_exhaustive]
-pub struct ToolboxOptions {
-    /// What the code in the box may do.
-    pub policy: Policy,
-    /// The directory that relative paths start from; one that the policy shows.
-    pub workspace: PathBuf,
-    /// The languages of `run_code`.
-    pub languages: Languages,
-    /// The tools that there are; none means all that the policy has a use for.
-    pub tools: Option<Vec<String>>,
-    /// How much of everything a result holds.
-    pub limits: ToolLimits,
-}
+use access::Shared;
 
-impl ToolboxOptions {
-    /// For boxes of this policy, with this workspace.
-    pub fn new(policy: Policy, workspace: impl Into<PathBuf>) -> Self {
-        Self {
-            policy,
-            workspace: workspace.into(),
-            languages: Languages::default(),
-            tools: None,
-            limits: ToolLimits::default(),
-        }
-    }
-}
+use crate::Engine;
 
-/// How much a result holds, and how long a call takes.
-#[derive(Debug, Clone, Copy)]
-#[non_exhaustive]
-pub struct ToolLimits {
-    /// The most bytes of text of each stream or file in a result: half from its head, half from its tail.
-    pub text: usize,
-    /// The most entries of a list.
-    pub entries: usize,
-    /// The most bytes of a file that is read, written or edited.
-    pub file: u64,
-    /// The most processes in the background.
-    pub background: usize,
-    /// How long a call takes unless it says otherwise.
-    pub timeout: Duration,
-    /// The longest that a call may ask for.
-    pub longest: Duration,
-}
-
-impl Default for ToolLimits {
-    fn default() -> Self {
-        Self {
-            text: 32 << 10,
-            entries: 1000,
-            file: 8 << 20,
-            background: 16,
-            timeout: Duration::from_secs(120),
-            longest: Duration::from_secs(600),
-        }
-    }
-}
-
-/// A tool, as a model and its host program see it.
-#[derive(Debug, Clone, Serialize)]
-#[non_exhaustive]
-pub struct ToolDefinition {
-    /// What it is called by.
-    pub name: &'static str,
-    /// What people call it.
-    pub title: &'static str,
-    /// What it does, written for a model.
-    pub description: String,
-    /// What it takes: a JSON Schema.
-    pub input_schema: Value,
-    /// What it gives: a JSON Schema.
-    pub output_schema: Value,
-    /// Whether it changes nothing.
-    pub read_only: bool,
-    /// Whether it may destroy something of the user's.
-    pub destructive: bool,
-    /// Whether calling it twice is like calling it once.
-    pub idempotent: bool,
-}
-
-/// An image in a result.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-#[non_exhaustive]
-pub struct Image {
-    /// Its media type.
-    pub media_type: String,
-    /// Its content in Base64.
-    pub data: String,
-}
-
-/// What a call gave: for the model as text, for programs as a value.
-#[derive(Debug, Clone, Serialize)]
-#[non_exhaustive]
-pub struct ToolResult {
-    /// For the model. Nothing in it drives a terminal.
-    pub text: String,
-    /// For programs; it fits the tool's output schema, or is an error object with `error`.
-    pub structured: Value,
-    /// What the code drew.
-    pub images: Vec<Image>,
-    /// Whether the call failed or was refused.
-    pub is_error: bool,
-}
-
-/// Something that a call did, told while it runs.
-#[derive(Debug, Clone)]
-#[non_exhaustive]
-pub struct CallProgress {
-    /// How many bytes of output there are so far.
-    pub bytes: u64,
-    /// The newest line of it, fit for showing.
-    pub line: String,
-}
-
-/// Who hears how far a call is.
-pub type OnProgress = Arc<dyn Fn(CallProgress) + Send + Sync>;
-
-/// A box and what a model may do in it. Cheap to clone; [`Toolbox::close`] removes the box.
+/// A box and what a model may do in it. Cheap to clone; [`Toolbox::close`] removes the box, as does dropping the last clone.
+///
+/// Calls may be made in parallel from any task. Dropping the future of a call ends what it had started in the foreground.
 #[derive(Debug, Clone)]
 pub struct Toolbox {
     shared: Arc<Shared>,
 }
 
-#[derive(Debug)]
-struct Shared {
-    #[expect(dead_code, reason = "for what comes")]
-    options: ToolboxOptions,
-    report: EnforcementReport,
-}
-
 impl Toolbox {
     /// Makes the box.
-    pub async fn open(engine: &Engine, options: ToolboxOptions) -> Result<Self, EngineError> {
-        let sandbox = engine.create(&options.policy).await?;
-        let report = sandbox.report().clone();
-        Ok(Self { shared: Arc::new(Shared { options, report }) })
+    pub async fn open(engine: &Engine, options: ToolboxOptions) -> Result<Self, OpenError> {
+        catalogue::check_names(options.tools.as_deref())?;
+        Ok(Self { shared: Arc::new(Shared::open(engine, options).await?) })
     }
 
     /// The tools that there are.
     pub fn definitions(&self) -> Vec<ToolDefinition> {
-        Vec::new()
+        catalogue::definitions(&self.shared)
     }
 
     /// Calls a tool. What fails is part of the result. Dropping the future ends what the call had started in the foreground.
-    pub async fn call(&self, name: &str, _arguments: Value, _progress: Option<OnProgress>) -> ToolResult {
-        ToolResult {
-            text: format!("there is no tool `{name}`"),
-            structured: Value::Null,
-            images: Vec::new(),
-            is_error: true,
-        }
+    pub async fn call(&self, name: &str, arguments: Value, progress: Option<OnProgress>) -> ToolResult {
+        catalogue::call(self, name, arguments, progress).await
     }
 
     /// What holds the box, by which mechanism.
@@ -172,6 +91,19 @@ impl Toolbox {
         &self.shared.report
     }
 
-    /// Removes the box and everything in it.
-    pub async fn close(&self) {}
+    /// What the code in the box may do.
+    pub fn policy(&self) -> &Policy {
+        &self.shared.options.policy
+    }
+
+    /// The directory that relative paths start from.
+    pub fn workspace(&self) -> &Path {
+        &self.shared.options.workspace
+    }
+
+    /// Ends all calls and processes, and removes the box with everything in it. Calls after this fail with
+    /// [`ErrorKind::Lost`].
+    pub async fn close(&self) {
+        self.shared.close().await;
+    }
 }

@@ -1,0 +1,238 @@
+//! The box of a toolbox, and how calls get at it.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::future::Future;
+use std::path::{Path, PathBuf};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use hotcell_core::backend::{CaptureLimits, FileKind, Files, FilesError, Sandbox, SandboxOutput, SpawnConfig};
+use hotcell_core::plan::EnforcementReport;
+use hotcell_core::text::PrintablePath;
+use tokio::sync::{RwLock, RwLockReadGuard, watch};
+
+use super::rules::{self, Wish};
+use super::{ErrorKind, OpenError, ToolError, ToolboxOptions, error, text};
+use crate::interpreter::Interpreter;
+use crate::{Engine, EngineError};
+
+/// The longest path that any kernel takes.
+const LONGEST_PATH: usize = 4096;
+
+/// The shells that commands may be written for, in order of preference.
+const SHELLS: [&str; 2] = ["/bin/bash", "/bin/sh"];
+
+/// What all clones of a toolbox share.
+pub(super) struct Shared {
+    pub(super) options: ToolboxOptions,
+    pub(super) report: EnforcementReport,
+    pub(super) interpreter: Interpreter,
+    /// The shell of `exec_shell`, by its path in the box.
+    pub(super) shell: &'static str,
+    /// Held by whoever changes a file that it has read, so that no change is lost.
+    pub(super) edits: tokio::sync::Mutex<()>,
+    /// Held by each call; none once the toolbox is closed.
+    sandbox: RwLock<Option<Box<dyn Sandbox>>>,
+    closed: watch::Sender<bool>,
+    /// How often the box has reported each denial: it counts for the whole of its life, not for one command.
+    reported: Mutex<BTreeMap<String, u64>>,
+}
+
+impl fmt::Debug for Shared {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Toolbox").field("workspace", &self.options.workspace).finish_non_exhaustive()
+    }
+}
+
+impl Shared {
+    pub(super) async fn open(engine: &Engine, options: ToolboxOptions) -> Result<Self, OpenError> {
+        let bad = |reason: &str| OpenError::Workspace { path: options.workspace.clone(), reason: reason.to_owned() };
+        if !options.workspace.is_absolute() {
+            return Err(bad("it is not an absolute path"));
+        }
+        if let Some(rule) = rules::of_path(&options.policy, &options.workspace, Wish::Read) {
+            return Err(bad(&format!("{} puts it out of reach", rule.name)));
+        }
+        let sandbox = engine.create(&options.policy).await?;
+        let found = find_in_box(&*sandbox, &options).await;
+        let (workspace, shell) = match found {
+            Ok(found) => found,
+            Err(error) => {
+                // Whoever hears of the error may end at once, and with it what would remove the box later.
+                let _ = sandbox.destroy().await;
+                return Err(error);
+            }
+        };
+        Ok(Self {
+            report: sandbox.report().clone(),
+            interpreter: Interpreter::new(options.languages.clone()),
+            shell,
+            edits: tokio::sync::Mutex::default(),
+            sandbox: RwLock::new(Some(sandbox)),
+            closed: watch::Sender::new(false),
+            reported: Mutex::default(),
+            options: ToolboxOptions { workspace, ..options },
+        })
+    }
+
+    /// The box, for the time of a call.
+    pub(super) async fn sandbox(&self) -> Result<RwLockReadGuard<'_, dyn Sandbox>, ToolError> {
+        let held = self.sandbox.read().await;
+        RwLockReadGuard::try_map(held, Option::as_deref).map_err(|_| closed())
+    }
+
+    /// Does the work of a call, unless the toolbox is closed before it is done.
+    pub(super) async fn until_closed<T>(
+        &self,
+        work: impl Future<Output = Result<T, ToolError>>,
+    ) -> Result<T, ToolError> {
+        let mut closing = self.closed.subscribe();
+        tokio::select! {
+            biased;
+            _ = closing.wait_for(|closed| *closed) => Err(closed()),
+            done = work => done,
+        }
+    }
+
+    pub(super) async fn close(&self) {
+        self.closed.send_replace(true);
+        self.interpreter.close().await;
+        // Calls have let go of it by now, or will as soon as they are polled.
+        let sandbox = self.sandbox.write().await.take();
+        if let Some(sandbox) = sandbox {
+            let _ = sandbox.destroy().await;
+        }
+    }
+
+    /// A path that a model named, as an absolute one in the box. Where it leads is for the kernel to say, in the box.
+    pub(super) fn path(&self, named: &str) -> Result<PathBuf, ToolError> {
+        if named.is_empty() {
+            return Err(ToolError::invalid("the path is empty").instead("`.` is the workspace"));
+        }
+        if named.contains('\0') {
+            return Err(ToolError::invalid("the path has a NUL byte in it"));
+        }
+        let path = self.options.workspace.join(named);
+        if path.as_os_str().len() >= LONGEST_PATH {
+            let message = format!("the path has {} bytes, {} are possible", path.as_os_str().len(), LONGEST_PATH - 1);
+            return Err(ToolError::new(ErrorKind::TooLarge, message));
+        }
+        Ok(path)
+    }
+
+    /// A path as results show it: from the workspace on where it is in there, and on one line.
+    pub(super) fn shown(&self, path: &Path) -> String {
+        match path.strip_prefix(&self.options.workspace) {
+            Ok(inside) if inside.as_os_str().is_empty() => ".".to_owned(),
+            Ok(inside) => text::path(inside),
+            Err(_) => text::path(path),
+        }
+    }
+
+    /// How long a call may take.
+    pub(super) fn time(&self, asked: Option<u64>) -> Result<Duration, ToolError> {
+        let limits = &self.options.limits;
+        let Some(asked) = asked else { return Ok(limits.timeout.min(limits.longest)) };
+        let time = Duration::from_millis(asked);
+        if time.is_zero() {
+            return Err(ToolError::invalid("`timeout_ms` is 0").instead("leave it out, or give the command time"));
+        }
+        if time > limits.longest {
+            let longest = limits.longest.as_millis();
+            let message = format!("`timeout_ms` is {asked}, and the longest that a call may take is {longest}");
+            return Err(ToolError::invalid(message).instead(format!(
+                "ask for at most {longest}, or start a long command with exec_shell and `background`: true"
+            )));
+        }
+        Ok(time)
+    }
+
+    /// What a failure of the box's files means under the policy: the kernel has answered, and this says which rule it was.
+    pub(super) async fn files_error(
+        &self,
+        sandbox: &dyn Sandbox,
+        failure: &FilesError,
+        path: &Path,
+        wish: Wish,
+    ) -> ToolError {
+        let told = error::of_files(failure);
+        let policy = &self.options.policy;
+        let rule = match failure {
+            FilesError::Denied { .. } => match rules::of_path(policy, path, wish) {
+                Some(rule) => Some(rule),
+                // A link may have led there.
+                None => real_path(sandbox, path).await.and_then(|real| rules::of_path(policy, &real, wish)),
+            },
+            FilesError::NotFound { .. } => rules::of_absence(policy, path),
+            _ => None,
+        };
+        match rule {
+            Some(rule) => told.rule(rule.name).instead(rule.instead),
+            None => told,
+        }
+    }
+
+    /// How often a denial was reported beyond what was known before.
+    pub(super) fn newly_reported(&self, what: &str, count: u64) -> u64 {
+        let mut reported = self.reported();
+        let known = reported.entry(what.to_owned()).or_default();
+        let new = count.saturating_sub(*known);
+        *known = (*known).max(count);
+        new
+    }
+
+    fn reported(&self) -> MutexGuard<'_, BTreeMap<String, u64>> {
+        // Nothing panics while it is held.
+        self.reported.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Files of the box; every kind of box has them today.
+pub(super) fn files(sandbox: &dyn Sandbox) -> Result<&dyn Files, ToolError> {
+    sandbox.files().ok_or_else(|| {
+        ToolError::new(ErrorKind::Unsupported, "this kind of box gives no access to its files")
+            .instead("read and write files with commands, through exec_shell")
+    })
+}
+
+fn closed() -> ToolError {
+    ToolError::lost("the toolbox was closed")
+}
+
+/// The workspace as it is called in the box, and the best shell in there.
+async fn find_in_box(sandbox: &dyn Sandbox, options: &ToolboxOptions) -> Result<(PathBuf, &'static str), OpenError> {
+    let bad = |reason: String| OpenError::Workspace { path: options.workspace.clone(), reason };
+    let lost = |reason| {
+        OpenError::Engine(EngineError::Create(hotcell_core::backend::CreateError::Setup {
+            step: "looking at the workspace in the box".to_owned(),
+            reason,
+            hint: "open the toolbox again".to_owned(),
+        }))
+    };
+    let Some(files) = sandbox.files() else { return Ok((options.workspace.clone(), "/bin/sh")) };
+    match files.list(&options.workspace, u64::MAX).await {
+        Ok(_) => {}
+        Err(FilesError::Lost { reason }) => return Err(lost(reason)),
+        Err(error) => return Err(bad(format!("{error} ({})", PrintablePath(&options.workspace)))),
+    }
+    let mut shell = "/bin/sh";
+    for known in SHELLS {
+        if files.stat(Path::new(known)).await.is_ok_and(|entry| matches!(entry.kind, FileKind::File | FileKind::Link)) {
+            shell = known;
+            break;
+        }
+    }
+    Ok((rules::normal(&options.workspace), shell))
+}
+
+/// Where a path leads in the box, as the box itself sees it; only to find the name of a rule, nothing is decided by it.
+async fn real_path(sandbox: &dyn Sandbox, path: &Path) -> Option<PathBuf> {
+    const ENOUGH: CaptureLimits = CaptureLimits { head: LONGEST_PATH + 1, tail: 0 };
+    let config = SpawnConfig::new("readlink").args(["-m", "--"]).arg(path).timeout(Duration::from_secs(5));
+    let mut process = sandbox.spawn(config).await.ok()?;
+    let output = SandboxOutput::collect(&mut *process, ENOUGH).await.ok()?;
+    let said = String::from_utf8(output.stdout.head).ok()?;
+    let real = PathBuf::from(said.strip_suffix('\n')?);
+    real.is_absolute().then_some(real)
+}
