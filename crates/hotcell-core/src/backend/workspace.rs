@@ -23,6 +23,18 @@ pub trait Workspace: Send + Sync {
     /// set-user-id bits are never carried over, and a link of the guest's is never followed.
     async fn commit(&self) -> Result<Vec<Change>, WorkspaceError>;
 
+    /// Like [`Workspace::diff`], although commands run: the picture of a moment, for a caller who knows that it may be out of date as soon as it
+    /// is taken. A backend that cannot give one says [`WorkspaceError::Busy`].
+    async fn diff_now(&self) -> Result<Vec<Change>, WorkspaceError> {
+        self.diff().await
+    }
+
+    /// Like [`Workspace::commit`], although commands run: for a caller who knows that they are at rest. A file that is being written is
+    /// committed as far as it is there. A backend that cannot do this says [`WorkspaceError::Busy`].
+    async fn commit_now(&self) -> Result<Vec<Change>, WorkspaceError> {
+        self.commit().await
+    }
+
     /// Throws the changes away.
     async fn discard(&self) -> Result<(), WorkspaceError>;
 }

@@ -134,10 +134,20 @@ impl OverlayWorkspace {
 #[async_trait]
 impl Workspace for OverlayWorkspace {
     async fn diff(&self) -> Result<Vec<Change>, WorkspaceError> {
+        self.shared.check_idle()?;
         self.work(Shared::diff).await
     }
 
     async fn commit(&self) -> Result<Vec<Change>, WorkspaceError> {
+        self.shared.check_idle()?;
+        self.work(Shared::commit).await
+    }
+
+    async fn diff_now(&self) -> Result<Vec<Change>, WorkspaceError> {
+        self.work(Shared::diff).await
+    }
+
+    async fn commit_now(&self) -> Result<Vec<Change>, WorkspaceError> {
         self.work(Shared::commit).await
     }
 
@@ -157,14 +167,12 @@ impl Shared {
     }
 
     fn diff(&self) -> Result<Vec<Change>, WorkspaceError> {
-        self.check_idle()?;
         let state = self.lock();
         state.baseline()?;
         differences(&self.trees)
     }
 
     fn commit(&self) -> Result<Vec<Change>, WorkspaceError> {
-        self.check_idle()?;
         let mut state = self.lock();
         let baseline = state.baseline_mut()?;
         commit(&self.trees, &self.filesystem, baseline)
