@@ -12,6 +12,7 @@ use hotcell_core::plan::EnforcementReport;
 use hotcell_core::text::PrintablePath;
 use tokio::sync::{RwLock, RwLockReadGuard, watch};
 
+use super::background::Processes;
 use super::rules::{self, Wish};
 use super::{ErrorKind, OpenError, ToolError, ToolboxOptions, error, text};
 use crate::interpreter::Interpreter;
@@ -28,13 +29,18 @@ pub(super) struct Shared {
     pub(super) options: ToolboxOptions,
     pub(super) report: EnforcementReport,
     pub(super) interpreter: Interpreter,
+    pub(super) processes: Processes,
     /// The shell of `exec_shell`, by its path in the box.
     pub(super) shell: &'static str,
+    /// Held, shared, by whoever runs something in the foreground; a commit waits for nobody.
+    pub(super) quiet: RwLock<()>,
     /// Held by whoever changes a file that it has read, so that no change is lost.
     pub(super) edits: tokio::sync::Mutex<()>,
     /// Held by each call; none once the toolbox is closed.
     sandbox: RwLock<Option<Box<dyn Sandbox>>>,
     closed: watch::Sender<bool>,
+    /// None once the toolbox is closed.
+    engine: Mutex<Option<Engine>>,
     /// How often the box has reported each denial: it counts for the whole of its life, not for one command.
     reported: Mutex<BTreeMap<String, u64>>,
 }
@@ -54,10 +60,13 @@ impl Shared {
         if let Some(rule) = rules::of_path(&options.policy, &options.workspace, Wish::Read) {
             return Err(bad(&format!("{} puts it out of reach", rule.name)));
         }
+        let mut options = options;
+        options.workspace = rules::normal(&options.workspace);
+        // Contexts start there too.
+        options.policy.process.cwd = Some(options.workspace.clone());
         let sandbox = engine.create(&options.policy).await?;
-        let found = find_in_box(&*sandbox, &options).await;
-        let (workspace, shell) = match found {
-            Ok(found) => found,
+        let shell = match find_shell(&*sandbox, &options).await {
+            Ok(shell) => shell,
             Err(error) => {
                 // Whoever hears of the error may end at once, and with it what would remove the box later.
                 let _ = sandbox.destroy().await;
@@ -67,12 +76,15 @@ impl Shared {
         Ok(Self {
             report: sandbox.report().clone(),
             interpreter: Interpreter::new(options.languages.clone()),
+            processes: Processes::default(),
             shell,
+            quiet: RwLock::default(),
             edits: tokio::sync::Mutex::default(),
             sandbox: RwLock::new(Some(sandbox)),
             closed: watch::Sender::new(false),
+            engine: Mutex::new(Some(engine.clone())),
             reported: Mutex::default(),
-            options: ToolboxOptions { workspace, ..options },
+            options,
         })
     }
 
@@ -97,12 +109,20 @@ impl Shared {
 
     pub(super) async fn close(&self) {
         self.closed.send_replace(true);
+        self.processes.end();
         self.interpreter.close().await;
         // Calls have let go of it by now, or will as soon as they are polled.
         let sandbox = self.sandbox.write().await.take();
         if let Some(sandbox) = sandbox {
             let _ = sandbox.destroy().await;
         }
+        let engine = self.engine.lock().unwrap_or_else(PoisonError::into_inner).take();
+        drop(engine);
+    }
+
+    /// The engine that made the box.
+    pub(super) fn engine(&self) -> Option<Engine> {
+        self.engine.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
     /// A path that a model named, as an absolute one in the box. Where it leads is for the kernel to say, in the box.
@@ -200,8 +220,8 @@ fn closed() -> ToolError {
     ToolError::lost("the toolbox was closed")
 }
 
-/// The workspace as it is called in the box, and the best shell in there.
-async fn find_in_box(sandbox: &dyn Sandbox, options: &ToolboxOptions) -> Result<(PathBuf, &'static str), OpenError> {
+/// The best shell in the box; an error if the workspace is not there.
+async fn find_shell(sandbox: &dyn Sandbox, options: &ToolboxOptions) -> Result<&'static str, OpenError> {
     let bad = |reason: String| OpenError::Workspace { path: options.workspace.clone(), reason };
     let lost = |reason| {
         OpenError::Engine(EngineError::Create(hotcell_core::backend::CreateError::Setup {
@@ -210,7 +230,7 @@ async fn find_in_box(sandbox: &dyn Sandbox, options: &ToolboxOptions) -> Result<
             hint: "open the toolbox again".to_owned(),
         }))
     };
-    let Some(files) = sandbox.files() else { return Ok((options.workspace.clone(), "/bin/sh")) };
+    let Some(files) = sandbox.files() else { return Ok("/bin/sh") };
     match files.list(&options.workspace, u64::MAX).await {
         Ok(_) => {}
         Err(FilesError::Lost { reason }) => return Err(lost(reason)),
@@ -223,7 +243,7 @@ async fn find_in_box(sandbox: &dyn Sandbox, options: &ToolboxOptions) -> Result<
             break;
         }
     }
-    Ok((rules::normal(&options.workspace), shell))
+    Ok(shell)
 }
 
 /// Where a path leads in the box, as the box itself sees it; only to find the name of a rule, nothing is decided by it.

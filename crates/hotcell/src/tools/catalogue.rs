@@ -11,8 +11,11 @@ use serde_json::{Value, json};
 use super::access::Shared;
 use super::result::{Render, input_schema, schema};
 use super::{
-    ErrorKind, ExecShell, ExecShellResult, ListFiles, ListFilesResult, OnProgress, OpenError, ReadFile, ReadFileResult,
-    ToolDefinition, ToolError, ToolResult, Toolbox, WriteFile, WriteFileResult, rules, text,
+    EditFile, EditFileResult, ErrorKind, ExecShell, ExecShellResult, ListFiles, ListFilesResult, OnProgress, OpenError,
+    ProcessInput, ProcessInputResult, ProcessOutput, ProcessOutputResult, ReadFile, ReadFileResult, RunCode,
+    RunCodeResult, SandboxStatus, SandboxStatusResult, SearchFiles, SearchFilesResult, StopProcess, ToolDefinition,
+    ToolError, ToolResult, Toolbox, WorkspaceCommit, WorkspaceCommitResult, WorkspaceDiff, WorkspaceDiffResult,
+    WriteFile, WriteFileResult, rules, text,
 };
 
 /// One tool.
@@ -58,6 +61,11 @@ const fn entry<I: JsonSchema, O: JsonSchema>(
 }
 
 impl Entry {
+    const fn overlay(mut self) -> Self {
+        self.overlay = true;
+        self
+    }
+
     const fn idempotent(mut self) -> Self {
         self.idempotent = true;
         self
@@ -67,9 +75,29 @@ impl Entry {
 /// Every tool, in the order in which models see them.
 const TOOLS: &[Entry] = &[
     entry::<ExecShell, ExecShellResult>("exec_shell", "Run a command", Changes::Box, about_exec),
+    entry::<RunCode, RunCodeResult>("run_code", "Run code", Changes::Box, about_code),
     entry::<ReadFile, ReadFileResult>("read_file", "Read a file", Changes::Nothing, about_read).idempotent(),
     entry::<WriteFile, WriteFileResult>("write_file", "Write a file", Changes::Box, about_write).idempotent(),
+    entry::<EditFile, EditFileResult>("edit_file", "Edit a file", Changes::Box, about_edit),
     entry::<ListFiles, ListFilesResult>("list_files", "List files", Changes::Nothing, about_list).idempotent(),
+    entry::<SearchFiles, SearchFilesResult>("search_files", "Search files", Changes::Nothing, about_search)
+        .idempotent(),
+    entry::<ProcessOutput, ProcessOutputResult>(
+        "process_output",
+        "Read output of a process",
+        Changes::Nothing,
+        about_output,
+    ),
+    entry::<ProcessInput, ProcessInputResult>("process_input", "Write to a process", Changes::Box, about_input),
+    entry::<StopProcess, ProcessOutputResult>("stop_process", "Stop a process", Changes::Box, about_stop).idempotent(),
+    entry::<WorkspaceDiff, WorkspaceDiffResult>("workspace_diff", "Show changes", Changes::Nothing, about_diff)
+        .idempotent()
+        .overlay(),
+    entry::<WorkspaceCommit, WorkspaceCommitResult>("workspace_commit", "Commit changes", Changes::Host, about_commit)
+        .idempotent()
+        .overlay(),
+    entry::<SandboxStatus, SandboxStatusResult>("sandbox_status", "Show the sandbox", Changes::Nothing, about_status)
+        .idempotent(),
 ];
 
 fn about_exec(shared: &Shared) -> String {
@@ -81,6 +109,20 @@ fn about_exec(shared: &Shared) -> String {
         shared.shell,
         network(shared),
         places(shared),
+        shared.options.limits.timeout.as_secs(),
+        shared.options.limits.longest.as_millis()
+    )
+}
+
+fn about_code(shared: &Shared) -> String {
+    format!(
+        "Runs code in a sandbox: {}. Give `context` a name of your choice to keep variables, functions and imports for later calls with the \
+         same name and language; the value of the last expression comes back, and figures come back as images. Without `context` the code \
+         runs once, in a process of its own. {} It starts in the workspace, {}. It ends after {} s unless `timeout_ms` says otherwise (at most \
+         {} ms); a context that does not stop in time may lose its variables, and the result says so.",
+        shared.interpreter.languages().names().join(", "),
+        network(shared),
+        text::path(&shared.options.workspace),
         shared.options.limits.timeout.as_secs(),
         shared.options.limits.longest.as_millis()
     )
@@ -110,6 +152,62 @@ fn about_list(shared: &Shared) -> String {
          name. It does not follow links.",
         shared.options.limits.entries
     )
+}
+
+fn about_edit(shared: &Shared) -> String {
+    format!(
+        "Replaces text in a file of the sandbox. `old_text` must occur in the file exactly once, with all its spaces and line ends, or \
+         everywhere it occurs with `replace_all`; read the file first. If it is not found, the error shows what comes near. Files larger than \
+         {} are refused.",
+        rules::bytes(shared.options.limits.file)
+    )
+}
+
+fn about_search(shared: &Shared) -> String {
+    format!(
+        "Finds lines in files of the sandbox, by regular expression or plain text, with file names and line numbers; at most {} matches. Use it \
+         instead of grep. Binary files, files larger than {} and `.git` are left out; links are not followed.",
+        shared.options.limits.entries,
+        rules::bytes(shared.options.limits.file)
+    )
+}
+
+fn about_output(_: &Shared) -> String {
+    "Returns what a process in the background has written since the last call, and whether it still runs. Give `wait_ms` to wait for something \
+     new instead of calling it again and again. Standard output and standard error come in one stream, in order. Only the newest output is \
+     kept; `lost_bytes` says how much was dropped."
+        .to_owned()
+}
+
+fn about_input(_: &Shared) -> String {
+    "Writes text to the standard input of a process in the background, or presses a key: ctrl-c interrupts it, ctrl-d ends its input. The process \
+     has no terminal: what needs one (editors, pagers, password prompts) does not work."
+        .to_owned()
+}
+
+fn about_stop(_: &Shared) -> String {
+    "Ends a process in the background and all that it started, first politely (SIGTERM), after two seconds by force. Returns how it ended and \
+     its last output. Stop what you do not need any more."
+        .to_owned()
+}
+
+fn about_diff(_: &Shared) -> String {
+    "Shows what differs from the user's own files: a list of paths, and the lines that were added and removed. Nothing of it has reached the \
+     user's files yet. Use it before workspace_commit, and to see what a command has changed."
+        .to_owned()
+}
+
+fn about_commit(_: &Shared) -> String {
+    "Applies everything that workspace_diff lists to the user's own files. Do it when the work is done and checked; it cannot be undone from \
+     here. It is refused while processes run in the background, if a protected path was changed, or if the user changed the same files \
+     meanwhile; then nothing is applied."
+        .to_owned()
+}
+
+fn about_status(_: &Shared) -> String {
+    "Shows what the sandbox allows and what holds it: paths and access, network, limits, languages, processes in the background and contexts of \
+     run_code. Use it when something was refused, and to find processes again."
+        .to_owned()
 }
 
 /// What the policy says about the network, for models.
@@ -200,8 +298,17 @@ pub(super) async fn call(toolbox: &Toolbox, name: &str, arguments: Value, progre
     }
     match name {
         "exec_shell" => with(arguments, |input| toolbox.exec_shell_with(input, progress)).await,
+        "run_code" => with(arguments, |input| toolbox.run_code_with(input, progress)).await,
+        "workspace_diff" => with(arguments, |input| toolbox.workspace_diff(input)).await,
+        "workspace_commit" => with(arguments, |input| toolbox.workspace_commit(input)).await,
+        "sandbox_status" => with(arguments, |input| toolbox.sandbox_status(input)).await,
         "read_file" => with(arguments, |input| toolbox.read_file(input)).await,
         "write_file" => with(arguments, |input| toolbox.write_file(input)).await,
+        "edit_file" => with(arguments, |input| toolbox.edit_file(input)).await,
+        "search_files" => with(arguments, |input| toolbox.search_files(input)).await,
+        "process_output" => with(arguments, |input| toolbox.process_output(input)).await,
+        "process_input" => with(arguments, |input| toolbox.process_input(input)).await,
+        "stop_process" => with(arguments, |input| toolbox.stop_process(input)).await,
         "list_files" => with(arguments, |input| toolbox.list_files(input)).await,
         // A test calls everything that is listed.
         _ => ToolError::new(ErrorKind::Unsupported, format!("`{name}` is listed and cannot be called")).into(),

@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use hotcell_core::capability::Control;
-use hotcell_core::outcome::{Outcome, Violation};
+use hotcell_core::outcome::{Outcome, Status, Violation};
 use hotcell_core::policy::{NetworkMode, Policy};
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -59,10 +59,7 @@ pub enum Evidence {
 pub(super) fn of_command(shared: &Shared, outcome: &Outcome, cwd: &Path, output: &[u8]) -> Vec<Denial> {
     let policy = &shared.options.policy;
     let mut denials = Vec::new();
-    if let Some(rule) = rules::of_limit(&policy.limits, outcome.status) {
-        let what = format!("the command was {}", outcome.status);
-        add(&mut denials, Denial { rule: rule.name, what, instead: rule.instead, evidence: Evidence::Box });
-    }
+    of_end(policy, outcome.status, &mut denials);
     for violation in &outcome.violations {
         let new = match violation.control {
             // These are counted from the start of the box on.
@@ -79,6 +76,26 @@ pub(super) fn of_command(shared: &Shared, outcome: &Outcome, cwd: &Path, output:
     denials
 }
 
+/// The same for code, of which less is known.
+pub(super) fn of_code(shared: &Shared, status: Option<Status>, failed: bool, output: &[u8]) -> Vec<Denial> {
+    let policy = &shared.options.policy;
+    let mut denials = Vec::new();
+    if let Some(status) = status {
+        of_end(policy, status, &mut denials);
+    }
+    if failed {
+        of_words(policy, &shared.options.workspace, &String::from_utf8_lossy(output), &mut denials);
+    }
+    denials
+}
+
+fn of_end(policy: &Policy, status: Status, denials: &mut Vec<Denial>) {
+    if let Some(rule) = rules::of_limit(&policy.limits, status) {
+        let what = format!("the command was {status}");
+        add(denials, Denial { rule: rule.name, what, instead: rule.instead, evidence: Evidence::Box });
+    }
+}
+
 fn add(denials: &mut Vec<Denial>, denial: Denial) {
     if denials.len() < MOST && !denials.iter().any(|known| known.rule == denial.rule && known.what == denial.what) {
         denials.push(denial);
@@ -89,9 +106,9 @@ fn of_violation(policy: &Policy, violation: &Violation, count: u64) -> Denial {
     let what = format!("{} ({count} times)", text::line(&violation.what));
     let of_limit = |status| rules::of_limit(&policy.limits, status);
     let limit = match violation.control {
-        Control::Memory => of_limit(hotcell_core::outcome::Status::OutOfMemory),
-        Control::ProcessCount => of_limit(hotcell_core::outcome::Status::Processes),
-        Control::Disk | Control::DiskDirect => of_limit(hotcell_core::outcome::Status::Disk),
+        Control::Memory => of_limit(Status::OutOfMemory),
+        Control::ProcessCount => of_limit(Status::Processes),
+        Control::Disk | Control::DiskDirect => of_limit(Status::Disk),
         _ => None,
     };
     let (rule, instead) = match limit {

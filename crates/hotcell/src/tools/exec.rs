@@ -25,6 +25,9 @@ const PROGRESS_INTERVAL: Duration = Duration::from_millis(50);
 /// The longest line that progress shows.
 const PROGRESS_LINE: usize = 400;
 
+/// How many results' worth of output is kept of a process in the background.
+const BUFFERED_RESULTS: usize = 4;
+
 /// Variables that decide which code a program loads before it does anything of its own. A command can set them for what it starts;
 /// they are not set for the shell itself.
 const STEERING: [&str; 9] =
@@ -141,7 +144,11 @@ impl Toolbox {
 
 async fn exec(shared: &Shared, input: ExecShell, progress: Option<OnProgress>) -> Result<ExecShellResult, ToolError> {
     let (config, cwd) = config(shared, &input)?;
+    if input.background {
+        return start(shared, &input, config, cwd).await;
+    }
     let config = config.timeout(shared.time(input.timeout_ms)?);
+    let _quiet = shared.quiet.read().await;
     let sandbox = shared.sandbox().await?;
     let mut process = sandbox.spawn(config).await.map_err(|error| spawn_error(shared, error))?;
     let mut output = Captured::new(shared.options.limits.text);
@@ -150,6 +157,39 @@ async fn exec(shared: &Shared, input: ExecShell, progress: Option<OnProgress>) -
     }
     let outcome = process.wait().await?;
     Ok(output.result(shared, &outcome, &cwd))
+}
+
+/// Starts a command in the background. Its time is that of the policy, unless it asks for less.
+async fn start(
+    shared: &Shared,
+    input: &ExecShell,
+    config: SpawnConfig,
+    cwd: PathBuf,
+) -> Result<ExecShellResult, ToolError> {
+    let place = shared.processes.place(shared.options.limits.background)?;
+    let mut config = config.stdin(StdinMode::Piped);
+    if let Some(asked) = input.timeout_ms {
+        if asked == 0 {
+            return Err(ToolError::invalid("`timeout_ms` is 0").instead("leave it out, or give the command time"));
+        }
+        config = config.timeout(Duration::from_millis(asked));
+    }
+    let sandbox = shared.sandbox().await?;
+    let process = sandbox.spawn(config).await.map_err(|error| spawn_error(shared, error))?;
+    let buffer = shared.options.limits.text.saturating_mul(BUFFERED_RESULTS);
+    let process = shared.processes.add(place, process, &input.command, cwd, buffer);
+    Ok(ExecShellResult {
+        status: "running".to_owned(),
+        exit_code: None,
+        signal: None,
+        stdout: String::new(),
+        stderr: String::new(),
+        left_out_bytes: 0,
+        not_utf8: false,
+        wall_ms: 0,
+        process: Some(process.id.clone()),
+        denials: Vec::new(),
+    })
 }
 
 /// The command as the box takes it, and the directory that it starts in.
@@ -243,29 +283,45 @@ fn spawn_error(shared: &Shared, error: SpawnError) -> ToolError {
 pub(super) struct Captured {
     stdout: StreamCapture,
     stderr: StreamCapture,
-    total: u64,
+}
+
+/// Tells how far a call is, now and then.
+pub(super) struct Teller {
+    progress: Option<OnProgress>,
+    bytes: u64,
+    told: Option<Instant>,
+}
+
+impl Teller {
+    pub(super) fn new(progress: Option<OnProgress>) -> Self {
+        Self { progress, bytes: 0, told: None }
+    }
+
+    /// There is more output.
+    pub(super) fn tell(&mut self, bytes: &[u8]) {
+        let Some(progress) = &self.progress else { return };
+        self.bytes = self.bytes.saturating_add(bytes.len() as u64);
+        if self.told.is_none_or(|told| told.elapsed() >= PROGRESS_INTERVAL) {
+            self.told = Some(Instant::now());
+            progress(CallProgress { bytes: self.bytes, line: last_line(bytes) });
+        }
+    }
 }
 
 impl Captured {
     pub(super) fn new(most: usize) -> Self {
         let limits = CaptureLimits { head: most / 2, tail: most - most / 2 };
-        Self { stdout: StreamCapture::new(limits), stderr: StreamCapture::new(limits), total: 0 }
+        Self { stdout: StreamCapture::new(limits), stderr: StreamCapture::new(limits) }
     }
 
     async fn read(&mut self, mut events: Box<dyn OutputEvents>, progress: Option<OnProgress>) {
-        let mut told: Option<Instant> = None;
+        let mut teller = Teller::new(progress);
         while let Some(event) = events.next().await {
             match event.stream {
                 Stream::Stdout => self.stdout.push(&event.bytes),
                 Stream::Stderr => self.stderr.push(&event.bytes),
             }
-            self.total = self.total.saturating_add(event.bytes.len() as u64);
-            if let Some(progress) = &progress
-                && told.is_none_or(|told| told.elapsed() >= PROGRESS_INTERVAL)
-            {
-                told = Some(Instant::now());
-                progress(CallProgress { bytes: self.total, line: last_line(&event.bytes) });
-            }
+            teller.tell(&event.bytes);
         }
     }
 

@@ -29,16 +29,25 @@
 //! drives a terminal.
 
 mod access;
+pub mod anthropic;
+mod background;
 mod catalogue;
+mod code;
 mod denials;
+mod edit;
 mod error;
 mod exec;
 mod list;
+pub mod openai;
 mod options;
+mod processes;
 mod read;
 mod result;
 mod rules;
+mod search;
+mod status;
 mod text;
+mod workspace;
 mod write;
 
 use std::path::Path;
@@ -48,13 +57,23 @@ use hotcell_core::plan::EnforcementReport;
 use hotcell_core::policy::Policy;
 use serde_json::Value;
 
+pub use code::{Raised, RunCode, RunCodeResult, ShownResult};
 pub use denials::{Denial, Evidence};
+pub use edit::{EditFile, EditFileResult};
 pub use error::{ErrorKind, ToolError};
 pub use exec::{ExecShell, ExecShellResult};
 pub use list::{EntryKind, ListFiles, ListFilesResult, ListedFile};
 pub use options::{OpenError, ToolLimits, ToolboxOptions};
+pub use processes::{Key, ProcessInput, ProcessInputResult, ProcessOutput, ProcessOutputResult, StopProcess};
 pub use read::{ReadEncoding, ReadFile, ReadFileResult};
 pub use result::{CallProgress, Image, OnProgress, ToolDefinition, ToolResult};
+pub use search::{Match, SearchFiles, SearchFilesResult};
+pub use status::{
+    ContextShown, ControlShown, LimitShown, PathAccess, ProcessShown, SandboxStatus, SandboxStatusResult,
+};
+pub use workspace::{
+    ChangedFile, ChangedHow, WorkspaceCommit, WorkspaceCommitResult, WorkspaceDiff, WorkspaceDiffResult,
+};
 pub use write::{WriteEncoding, WriteFile, WriteFileResult};
 
 use access::Shared;

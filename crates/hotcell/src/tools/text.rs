@@ -35,6 +35,17 @@ pub(super) fn stream(captured: &CapturedStream) -> Shown {
     head_and_tail(&captured.head, &captured.tail, left_out, Returns::EndLines)
 }
 
+/// What a stream had, with at most `most` bytes of it.
+pub(super) fn bounded_stream(captured: &CapturedStream, most: usize) -> Shown {
+    let half = most / 2;
+    if captured.head.len() + captured.tail.len() <= most {
+        return stream(captured);
+    }
+    let kept = captured.bytes();
+    let left_out = captured.total.saturating_sub(most as u64);
+    head_and_tail(&kept[..half], &kept[kept.len() - (most - half)..], left_out, Returns::EndLines)
+}
+
 /// Bytes with at most `most` of them shown: half from the head, half from the tail.
 pub(super) fn bounded(bytes: &[u8], most: usize, returns: Returns) -> Shown {
     if bytes.len() <= most {
@@ -65,7 +76,7 @@ fn head_and_tail(head: &[u8], tail: &[u8], dropped: u64, returns: Returns) -> Sh
 }
 
 /// Without the beginning of a character whose rest was cut off.
-fn without_cut_end(bytes: &[u8]) -> &[u8] {
+pub(super) fn without_cut_end(bytes: &[u8]) -> &[u8] {
     for back in 1..=3.min(bytes.len()) {
         let at = bytes.len() - back;
         let needed = match bytes[at] {

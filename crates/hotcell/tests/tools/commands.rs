@@ -67,7 +67,9 @@ async fn closing_ends_calls_and_later_ones_say_so() {
 
 #[tokio::test]
 async fn a_limit_that_ends_a_command_is_named() {
-    let tight = |place: &crate::common::Place, policy: hotcell::policy::PolicyBuilder| policy.overlay(place.path()).output(100_000);
+    let tight = |place: &crate::common::Place, policy: hotcell::policy::PolicyBuilder| {
+        policy.overlay(place.path()).output(100_000)
+    };
     let Some(bench) = Bench::with("a_limit_that_ends_a_command_is_named", tight, |_| {}).await else { return };
     let said = bench.works("exec_shell", json!({"command": "yes"})).await;
     assert_eq!(said["status"], "output");

@@ -2,7 +2,7 @@
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "tests assert by panicking")]
 
+mod commands;
 #[path = "../common/mod.rs"]
 mod common;
-mod commands;
 mod support;
