@@ -140,9 +140,12 @@ fn of_words(policy: &Policy, cwd: &Path, output: &str, denials: &mut Vec<Denial>
         if !seen {
             continue;
         }
-        let hit = wishes.iter().find_map(|wish| {
-            paths_in(line, cwd).into_iter().find_map(|path| Some((rules::of_path(policy, &path, *wish)?, path, *wish)))
+        let paths = paths_in(line, cwd);
+        let hits = wishes.iter().flat_map(|wish| {
+            paths.iter().filter_map(|path| Some((rules::of_path(policy, path, *wish)?, path.clone(), *wish)))
         });
+        // A rule that names the path tells more than that none does; and the path that a line is about comes last in it.
+        let hit = hits.max_by_key(|(rule, _, _)| rule.names_path);
         if let Some((rule, path, wish)) = hit {
             let verb = if wish == Wish::Read { "reading" } else { "writing" };
             let what = format!("{verb} {}", text::path(&path));

@@ -65,7 +65,7 @@ pub use exec::{ExecShell, ExecShellResult};
 pub use list::{EntryKind, ListFiles, ListFilesResult, ListedFile};
 pub use options::{OpenError, ToolLimits, ToolboxOptions};
 pub use processes::{Key, ProcessInput, ProcessInputResult, ProcessOutput, ProcessOutputResult, StopProcess};
-pub use read::{ReadEncoding, ReadFile, ReadFileResult};
+pub use read::{ContentEncoding, ReadEncoding, ReadFile, ReadFileResult};
 pub use result::{CallProgress, Image, OnProgress, ToolDefinition, ToolResult};
 pub use search::{Match, SearchFiles, SearchFilesResult};
 pub use status::{

@@ -38,16 +38,26 @@ impl ReadFile {
     }
 }
 
-/// How a file is read.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
+/// How a file is to be read.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum ReadEncoding {
     /// As text.
     Text,
     /// The exact bytes, in Base64.
     Base64,
-    /// An image, beside the result. Only in results.
-    #[serde(skip_deserializing)]
+}
+
+/// How a file was read.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+#[non_exhaustive]
+pub enum ContentEncoding {
+    /// As text.
+    Text,
+    /// The exact bytes, in Base64.
+    Base64,
+    /// As an image, which is beside the result.
     Image,
 }
 
@@ -60,7 +70,7 @@ pub struct ReadFileResult {
     /// Its size in bytes.
     pub size: u64,
     /// How `content` is to be read.
-    pub encoding: ReadEncoding,
+    pub encoding: ContentEncoding,
     /// The text or Base64; empty for an image.
     pub content: String,
     /// The media type of an image.
@@ -149,7 +159,7 @@ async fn read(shared: &Shared, input: ReadFile) -> Result<ReadFileResult, ToolEr
     }
 }
 
-fn result(path: String, size: usize, encoding: ReadEncoding) -> ReadFileResult {
+fn result(path: String, size: usize, encoding: ContentEncoding) -> ReadFileResult {
     ReadFileResult {
         path,
         size: size as u64,
@@ -195,7 +205,7 @@ fn as_text(shared: &Shared, name: String, bytes: &[u8], first: Option<u64>, line
         not_utf8: shown.lossy,
         escaped: shown.escaped,
         crlf: wanted.windows(2).any(|pair| pair == b"\r\n"),
-        ..result(name, bytes.len(), ReadEncoding::Text)
+        ..result(name, bytes.len(), ContentEncoding::Text)
     }
 }
 
@@ -210,7 +220,7 @@ fn as_base64(shared: &Shared, name: String, bytes: &[u8], first: u64) -> Result<
         content: STANDARD.encode(&bytes[start..end]),
         left_out_bytes: (bytes.len() - end) as u64,
         next_byte: (end < bytes.len()).then_some(end as u64),
-        ..result(name, bytes.len(), ReadEncoding::Base64)
+        ..result(name, bytes.len(), ContentEncoding::Base64)
     })
 }
 
@@ -227,7 +237,7 @@ fn as_image(shared: &Shared, name: String, bytes: &[u8]) -> Result<ReadFileResul
     Ok(ReadFileResult {
         media_type: Some(media_type),
         image: Some(image),
-        ..result(name, bytes.len(), ReadEncoding::Image)
+        ..result(name, bytes.len(), ContentEncoding::Image)
     })
 }
 

@@ -19,6 +19,8 @@ pub(super) enum Wish {
 pub(super) struct Rule {
     pub(super) name: String,
     pub(super) instead: String,
+    /// Whether it is about this path, and not about all that no rule names.
+    pub(super) names_path: bool,
 }
 
 /// The rule of the policy that stands in the way, if one does. The path is absolute and without links.
@@ -28,16 +30,22 @@ pub(super) fn of_path(policy: &Policy, path: &Path, wish: Wish) -> Option<Rule> 
     // Shallow to deep, so the last match is the deepest.
     let Some(nearest) = files.rules.iter().rev().find(|rule| path.starts_with(&rule.path)) else {
         let hidden = "filesystem: no rule names this path";
-        return (wish == Wish::Write && !is_private(&path))
-            .then(|| Rule { name: format!("{hidden}, so it is not writable"), instead: write_elsewhere(policy) });
+        return (wish == Wish::Write && !is_private(&path)).then(|| Rule {
+            name: format!("{hidden}, so it is not writable"),
+            instead: write_elsewhere(policy),
+            names_path: false,
+        });
     };
     let key = |access: Access| format!("filesystem.{access} = [{:?}]", text::path(&nearest.path));
     match (nearest.access, wish) {
         (Access::Deny, _) => Some(Rule {
             name: key(Access::Deny),
             instead: "work without it; only the person who set the policy can lift the rule".to_owned(),
+            names_path: true,
         }),
-        (Access::Read, Wish::Write) => Some(Rule { name: key(Access::Read), instead: write_elsewhere(policy) }),
+        (Access::Read, Wish::Write) => {
+            Some(Rule { name: key(Access::Read), instead: write_elsewhere(policy), names_path: true })
+        }
         (Access::Write, Wish::Write) => {
             let protected = files.protected_paths();
             let hit = protected.iter().find(|protected| path.starts_with(&protected.path))?;
@@ -45,6 +53,7 @@ pub(super) fn of_path(policy: &Policy, path: &Path, wish: Wish) -> Option<Rule> 
             Some(Rule {
                 name: format!("filesystem.protect = [{:?}]", text::path(name)),
                 instead: "leave it as it is: programs of the host would run it or take orders from it".to_owned(),
+                names_path: true,
             })
         }
         _ => None,
@@ -58,6 +67,7 @@ pub(super) fn of_absence(policy: &Policy, path: &Path) -> Option<Rule> {
     (!named && !is_private(&path)).then(|| Rule {
         name: "filesystem: only what its rules name, and the system directories, can be seen".to_owned(),
         instead: format!("look at what there is with list_files; the policy shows {}", shown(policy)),
+        names_path: false,
     })
 }
 
@@ -135,7 +145,7 @@ pub(super) fn of_limit(limits: &Limits, status: Status) -> Option<Rule> {
         Some(value) => format!("limits.{name} = \"{value}\""),
         None => format!("limits.{name}"),
     };
-    Some(Rule { name, instead: instead.to_owned() })
+    Some(Rule { name, instead: instead.to_owned(), names_path: false })
 }
 
 /// A number of bytes as people write it.

@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use hotcell_core::backend::{Change, ChangeKind, FileKind, Files, Sandbox, WorkspaceError};
-use hotcell_core::policy::{Access, ContainerPolicy, NetworkMode, Policy, RemotePolicy};
+use hotcell_core::policy::{Access, ContainerPolicy, NetworkMode, Policy, ProtectedPath, RemotePolicy};
 use hotcell_core::runtime::RuntimeChoice;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -368,19 +368,17 @@ fn workspace_error(shared: &Shared, error: WorkspaceError) -> ToolError {
 
 /// The names that protect these paths, as they are written in a configuration.
 fn protecting(shared: &Shared, paths: &[PathBuf]) -> String {
-    let mut names: Vec<String> = shared
-        .options
-        .policy
-        .filesystem
-        .protected_paths()
-        .iter()
-        .filter(|protected| {
-            paths.iter().any(|path| path.starts_with(&protected.path) || protected.path.starts_with(path))
-        })
-        .map(|protected| {
-            format!("{:?}", text::path(protected.path.strip_prefix(&protected.tree).unwrap_or(&protected.path)))
-        })
-        .collect();
+    let protected = shared.options.policy.filesystem.protected_paths();
+    let name = |protected: &ProtectedPath| {
+        format!("{:?}", text::path(protected.path.strip_prefix(&protected.tree).unwrap_or(&protected.path)))
+    };
+    let hit = |protected: &&ProtectedPath| paths.iter().any(|path| path.starts_with(&protected.path));
+    let mut names: Vec<String> = protected.iter().filter(hit).map(name).collect();
+    if names.is_empty() {
+        // A directory above it was moved or removed.
+        let above = |protected: &&ProtectedPath| paths.iter().any(|path| protected.path.starts_with(path));
+        names = protected.iter().filter(above).map(name).collect();
+    }
     names.sort();
     names.dedup();
     if names.is_empty() {
