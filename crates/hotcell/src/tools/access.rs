@@ -9,11 +9,10 @@ use std::time::Duration;
 
 use hotcell_core::backend::{CaptureLimits, FileKind, Files, FilesError, Sandbox, SandboxOutput, SpawnConfig};
 use hotcell_core::plan::EnforcementReport;
-use hotcell_core::text::PrintablePath;
 use tokio::sync::{RwLock, RwLockReadGuard, watch};
 
 use super::background::Processes;
-use super::rules::{self, Wish};
+use super::rules::{self, Rule, Wish};
 use super::{ErrorKind, OpenError, ToolError, ToolboxOptions, error, text};
 use crate::interpreter::Interpreter;
 use crate::{Engine, EngineError};
@@ -117,7 +116,9 @@ impl Shared {
             let _ = sandbox.destroy().await;
         }
         let engine = self.engine.lock().unwrap_or_else(PoisonError::into_inner).take();
-        drop(engine);
+        if let Some(engine) = engine {
+            engine.close().await;
+        }
     }
 
     /// The engine that made the box.
@@ -179,17 +180,22 @@ impl Shared {
         let told = error::of_files(failure);
         let policy = &self.options.policy;
         let rule = match failure {
-            FilesError::Denied { .. } => match rules::of_path(policy, path, wish) {
-                Some(rule) => Some(rule),
-                // A link may have led there.
-                None => real_path(sandbox, path).await.and_then(|real| rules::of_path(policy, &real, wish)),
-            },
+            FilesError::Denied { .. } => self.rule_in_box(sandbox, path, wish).await,
             FilesError::NotFound { .. } => rules::of_absence(policy, path),
             _ => None,
         };
         match rule {
             Some(rule) => told.rule(rule.name).instead(rule.instead),
             None => told,
+        }
+    }
+
+    /// The rule that stands in the way of a path, which may be a link that leads to where the rule is.
+    pub(super) async fn rule_in_box(&self, sandbox: &dyn Sandbox, path: &Path, wish: Wish) -> Option<Rule> {
+        let policy = &self.options.policy;
+        match rules::of_path(policy, path, wish) {
+            Some(rule) if rule.names_path => Some(rule),
+            by_text => real_path(sandbox, path).await.and_then(|real| rules::of_path(policy, &real, wish)).or(by_text),
         }
     }
 
@@ -231,10 +237,10 @@ async fn find_shell(sandbox: &dyn Sandbox, options: &ToolboxOptions) -> Result<&
         }))
     };
     let Some(files) = sandbox.files() else { return Ok("/bin/sh") };
-    match files.list(&options.workspace, u64::MAX).await {
-        Ok(_) => {}
+    match files.list(&options.workspace, 1).await {
+        Ok(_) | Err(FilesError::TooLarge { .. }) => {}
         Err(FilesError::Lost { reason }) => return Err(lost(reason)),
-        Err(error) => return Err(bad(format!("{error} ({})", PrintablePath(&options.workspace)))),
+        Err(error) => return Err(bad(error.to_string())),
     }
     let mut shell = "/bin/sh";
     for known in SHELLS {

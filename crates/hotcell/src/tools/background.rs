@@ -8,7 +8,9 @@
 //! ```
 
 use std::collections::{BTreeMap, VecDeque};
+use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 use hotcell_core::backend::{ProcessError, ProcessStdin, SandboxedProcess};
 use hotcell_core::outcome::Outcome;
@@ -35,6 +37,13 @@ struct Table {
     processes: BTreeMap<u64, Arc<Process>>,
     /// Calls that have a place and are about to start a process.
     starting: usize,
+}
+
+/// How a process was started.
+pub(super) struct Started<'a> {
+    pub(super) command: &'a str,
+    pub(super) cwd: PathBuf,
+    pub(super) time: Duration,
 }
 
 /// A place for a process that is about to be started; given back when it is dropped.
@@ -73,8 +82,7 @@ impl Processes {
         &self,
         _place: Place<'_>,
         mut process: Box<dyn SandboxedProcess>,
-        command: &str,
-        cwd: std::path::PathBuf,
+        started: Started<'_>,
         buffer: usize,
     ) -> Arc<Process> {
         let io = process.take_io();
@@ -83,8 +91,9 @@ impl Processes {
         table.last += 1;
         let process = Arc::new(Process {
             id: format!("p{}", table.last),
-            command: text::cut(&text::line(command), SHOWN_COMMAND),
-            cwd,
+            command: text::cut(&text::line(started.command), SHOWN_COMMAND),
+            cwd: started.cwd,
+            time: started.time,
             started: Instant::now(),
             stdin: tokio::sync::Mutex::new(io.stdin),
             running: Mutex::new(Some(Arc::clone(&running))),
@@ -158,7 +167,9 @@ impl Table {
 pub(super) struct Process {
     pub(super) id: String,
     pub(super) command: String,
-    pub(super) cwd: std::path::PathBuf,
+    pub(super) cwd: PathBuf,
+    /// How long it may run.
+    pub(super) time: Duration,
     started: Instant,
     pub(super) stdin: tokio::sync::Mutex<Option<Box<dyn ProcessStdin>>>,
     /// None once it has ended.

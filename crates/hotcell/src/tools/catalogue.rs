@@ -104,11 +104,16 @@ fn about_exec(shared: &Shared) -> String {
     format!(
         "Runs a command with {} in a sandbox and returns its exit code and output. Use it for everything that a terminal is for: building, \
          testing, git, moving files. {} {} Files stay between calls; variables and the working directory of the shell do not. There is no \
-         terminal and no standard input: do not start editors or anything that asks questions. Long output is shortened in the middle. A \
+         terminal and no standard input: do not start editors or anything that asks questions. Start servers and watchers with `background`: \
+         true, where{} process_output follows them. Long output is shortened in the middle. A \
          command ends after {} s unless `timeout_ms` says otherwise (at most {} ms).",
         shared.shell,
         network(shared),
         places(shared),
+        match shared.options.policy.limits.timeout.value {
+            Some(most) => format!(" they may run for {} s and", most.as_secs()),
+            None => String::new(),
+        },
         shared.options.limits.timeout.as_secs(),
         shared.options.limits.longest.as_millis()
     )

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -184,7 +185,8 @@ async fn run(shared: &Shared, input: RunCode, progress: Option<OnProgress>) -> R
             return Err(ToolError::invalid(format!("`{what}` is not a name of 1 to {LONGEST_NAME} bytes")));
         }
     }
-    let mut code = Code::new(input.language, input.code).timeout(shared.time(input.timeout_ms)?);
+    let time = shared.time(input.timeout_ms)?;
+    let mut code = Code::new(input.language, input.code).timeout(time);
     code.context = input.context;
     let teller = Mutex::new(Teller::new(progress));
     let told = |event: CodeEvent<'_>| {
@@ -195,10 +197,10 @@ async fn run(shared: &Shared, input: RunCode, progress: Option<OnProgress>) -> R
     let _quiet = shared.quiet.read().await;
     let sandbox = shared.sandbox().await?;
     let output = shared.interpreter.run(&*sandbox, &code, &told).await.map_err(code_error)?;
-    Ok(result(shared, output))
+    Ok(result(shared, output, time))
 }
 
-fn result(shared: &Shared, output: CodeOutput) -> RunCodeResult {
+fn result(shared: &Shared, output: CodeOutput, time: Duration) -> RunCodeResult {
     let (status, exit_code, reason) = match output.status {
         CodeStatus::Done => ("done", None, None),
         CodeStatus::Failed { exit_code } => ("failed", exit_code, None),
@@ -206,16 +208,14 @@ fn result(shared: &Shared, output: CodeOutput) -> RunCodeResult {
         CodeStatus::Interrupted => ("interrupted", None, None),
         CodeStatus::Crashed { reason } => ("crashed", None, Some(text::line(&reason))),
     };
-    let mut words = output.stderr.bytes();
-    words.push(b'\n');
-    words.extend_from_slice(&output.stdout.bytes());
+    let mut words = [output.stdout.bytes().as_slice(), b"\n", &output.stderr.bytes()].concat();
     if let Some(raised) = &output.exception {
         words.extend_from_slice(format!("\n{}: {}", raised.name, raised.message).as_bytes());
     }
-    let denials = denials::of_code(shared, output.process, status != "done", &words);
+    let denials = denials::of_code(shared, output.process, time, status != "done", &words);
     let most = shared.options.limits.text;
     let bounded = |part: &str| text::bounded(part.as_bytes(), most, Returns::EndLines).text;
-    let (stdout, stderr) = (text::bounded_stream(&output.stdout, most), text::bounded_stream(&output.stderr, most));
+    let (stdout, stderr) = (text::stream(&output.stdout, most), text::stream(&output.stderr, most));
     let mut images = Vec::new();
     let results = output.results.into_iter().take(MOST_RESULTS);
     let results = results.map(|result| shown_result(shared, result, &mut images)).collect();

@@ -1,6 +1,7 @@
 //! What a command was denied, as far as that can be known: by how it ended, by what the box saw, and by what it wrote.
 
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use hotcell_core::capability::Control;
 use hotcell_core::outcome::{Outcome, Status, Violation};
@@ -56,17 +57,19 @@ pub enum Evidence {
 }
 
 /// What an ended command was denied. `output` is what it wrote, as bytes that nobody trusts.
-pub(super) fn of_command(shared: &Shared, outcome: &Outcome, cwd: &Path, output: &[u8]) -> Vec<Denial> {
+/// `time` is how long it was given.
+pub(super) fn of_command(shared: &Shared, outcome: &Outcome, time: Duration, cwd: &Path, output: &[u8]) -> Vec<Denial> {
     let policy = &shared.options.policy;
     let mut denials = Vec::new();
-    of_end(policy, outcome.status, &mut denials);
+    of_end(shared, outcome.status, time, &mut denials);
     for violation in &outcome.violations {
         let new = match violation.control {
             // These are counted from the start of the box on.
             Control::Syscalls => shared.newly_reported(&violation.what, violation.count),
             _ => violation.count,
         };
-        if new > 0 {
+        // Programs try what they can do without; only one that failed may have failed by it.
+        if new > 0 && !outcome.status.success() {
             add(&mut denials, of_violation(policy, violation, new));
         }
     }
@@ -77,19 +80,32 @@ pub(super) fn of_command(shared: &Shared, outcome: &Outcome, cwd: &Path, output:
 }
 
 /// The same for code, of which less is known.
-pub(super) fn of_code(shared: &Shared, status: Option<Status>, failed: bool, output: &[u8]) -> Vec<Denial> {
-    let policy = &shared.options.policy;
+pub(super) fn of_code(
+    shared: &Shared,
+    status: Option<Status>,
+    time: Duration,
+    failed: bool,
+    output: &[u8],
+) -> Vec<Denial> {
     let mut denials = Vec::new();
     if let Some(status) = status {
-        of_end(policy, status, &mut denials);
+        of_end(shared, status, time, &mut denials);
     }
     if failed {
-        of_words(policy, &shared.options.workspace, &String::from_utf8_lossy(output), &mut denials);
+        of_words(&shared.options.policy, &shared.options.workspace, &String::from_utf8_lossy(output), &mut denials);
     }
     denials
 }
 
-fn of_end(policy: &Policy, status: Status, denials: &mut Vec<Denial>) {
+fn of_end(shared: &Shared, status: Status, time: Duration, denials: &mut Vec<Denial>) {
+    let policy = &shared.options.policy;
+    if status == Status::TimedOut && policy.limits.timeout.value.is_none_or(|most| time < most) {
+        // The policy would have given it more.
+        let longest = shared.options.limits.longest.as_millis();
+        let (rule, what) = (format!("timeout_ms = {}", time.as_millis()), format!("the command was {status}"));
+        let instead = format!("ask for more with `timeout_ms` (at most {longest}), or run it in the background");
+        return add(denials, Denial { rule, what, instead, evidence: Evidence::Box });
+    }
     if let Some(rule) = rules::of_limit(&policy.limits, status) {
         let what = format!("the command was {status}");
         add(denials, Denial { rule: rule.name, what, instead: rule.instead, evidence: Evidence::Box });

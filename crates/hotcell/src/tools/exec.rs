@@ -4,13 +4,16 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use hotcell_core::backend::{CaptureLimits, OutputEvents, SpawnConfig, SpawnError, StdinMode, Stream, StreamCapture};
+use hotcell_core::backend::{
+    CaptureLimits, OutputEvents, Sandbox, SpawnConfig, SpawnError, StdinMode, Stream, StreamCapture,
+};
 use hotcell_core::outcome::{Outcome, Status};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use tokio::time::Instant;
 
 use super::access::Shared;
+use super::background::Started;
 use super::result::Render;
 use super::rules::{self, Wish};
 use super::{CallProgress, Denial, ErrorKind, OnProgress, ToolError, Toolbox, denials, text};
@@ -147,19 +150,23 @@ async fn exec(shared: &Shared, input: ExecShell, progress: Option<OnProgress>) -
     if input.background {
         return start(shared, &input, config, cwd).await;
     }
-    let config = config.timeout(shared.time(input.timeout_ms)?);
+    let time = shared.time(input.timeout_ms)?;
+    let config = config.timeout(time);
     let _quiet = shared.quiet.read().await;
     let sandbox = shared.sandbox().await?;
-    let mut process = sandbox.spawn(config).await.map_err(|error| spawn_error(shared, error))?;
+    let mut process = match sandbox.spawn(config).await {
+        Ok(process) => process,
+        Err(error) => return Err(spawn_error(shared, &*sandbox, error).await),
+    };
     let mut output = Captured::new(shared.options.limits.text);
     if let Some(events) = process.take_io().output {
         output.read(events, progress).await;
     }
     let outcome = process.wait().await?;
-    Ok(output.result(shared, &outcome, &cwd))
+    Ok(output.result(shared, &outcome, time, &cwd))
 }
 
-/// Starts a command in the background. Its time is that of the policy, unless it asks for less.
+/// Starts a command in the background.
 async fn start(
     shared: &Shared,
     input: &ExecShell,
@@ -168,16 +175,22 @@ async fn start(
 ) -> Result<ExecShellResult, ToolError> {
     let place = shared.processes.place(shared.options.limits.background)?;
     let mut config = config.stdin(StdinMode::Piped);
-    if let Some(asked) = input.timeout_ms {
-        if asked == 0 {
+    // Its time is that of the policy, unless it asks for less.
+    let time = input.timeout_ms.map(Duration::from_millis);
+    if let Some(time) = time {
+        if time.is_zero() {
             return Err(ToolError::invalid("`timeout_ms` is 0").instead("leave it out, or give the command time"));
         }
-        config = config.timeout(Duration::from_millis(asked));
+        config = config.timeout(time);
     }
     let sandbox = shared.sandbox().await?;
-    let process = sandbox.spawn(config).await.map_err(|error| spawn_error(shared, error))?;
+    let process = match sandbox.spawn(config).await {
+        Ok(process) => process,
+        Err(error) => return Err(spawn_error(shared, &*sandbox, error).await),
+    };
+    let started = Started { command: &input.command, cwd, time: time.unwrap_or(Duration::MAX) };
     let buffer = shared.options.limits.text.saturating_mul(BUFFERED_RESULTS);
-    let process = shared.processes.add(place, process, &input.command, cwd, buffer);
+    let process = shared.processes.add(place, process, started, buffer);
     Ok(ExecShellResult {
         status: "running".to_owned(),
         exit_code: None,
@@ -262,21 +275,19 @@ fn check_variables(shared: &Shared, variables: &BTreeMap<String, String>) -> Res
     Ok(())
 }
 
-/// Why a command was not started.
-fn spawn_error(shared: &Shared, error: SpawnError) -> ToolError {
-    let told = match &error {
-        SpawnError::BadCwd { path, .. } => {
-            let policy = &shared.options.policy;
-            rules::of_path(policy, path, Wish::Read).or_else(|| rules::of_absence(policy, path))
+/// Why a command was not started; and which rule it was that hid its directory.
+async fn spawn_error(shared: &Shared, sandbox: &dyn Sandbox, error: SpawnError) -> ToolError {
+    let SpawnError::BadCwd { path, .. } = &error else { return error.into() };
+    let path = path.clone();
+    let mut told = ToolError::from(error);
+    match shared.rule_in_box(sandbox, &path, Wish::Read).await {
+        Some(rule) => {
+            told.kind = ErrorKind::Refused;
+            told.rule = Some(rule.name);
         }
-        _ => None,
-    };
-    let is_cwd = matches!(error, SpawnError::BadCwd { .. });
-    let mut error = ToolError::from(error);
-    if is_cwd {
-        error.rule = told.map(|rule| rule.name);
+        None => told.rule = rules::of_absence(&shared.options.policy, &path).map(|rule| rule.name),
     }
-    error
+    told
 }
 
 /// The output of a command, within bounds.
@@ -325,13 +336,12 @@ impl Captured {
         }
     }
 
-    fn result(self, shared: &Shared, outcome: &Outcome, cwd: &Path) -> ExecShellResult {
+    fn result(self, shared: &Shared, outcome: &Outcome, time: Duration, cwd: &Path) -> ExecShellResult {
         let (stdout, stderr) = (self.stdout.finish(), self.stderr.finish());
-        let mut words = stderr.bytes();
-        words.push(b'\n');
-        words.extend_from_slice(&stdout.bytes());
-        let denials = denials::of_command(shared, outcome, cwd, &words);
-        let (stdout, stderr) = (text::stream(&stdout), text::stream(&stderr));
+        let words = [stdout.bytes().as_slice(), b"\n", &stderr.bytes()].concat();
+        let denials = denials::of_command(shared, outcome, time, cwd, &words);
+        let most = shared.options.limits.text;
+        let (stdout, stderr) = (text::stream(&stdout, most), text::stream(&stderr, most));
         let (exit_code, signal) = codes(outcome.status);
         ExecShellResult {
             status: outcome.status.as_str().to_owned(),

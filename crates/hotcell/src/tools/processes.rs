@@ -211,7 +211,8 @@ fn read(shared: &Shared, process: &Process, cursor: Option<u64>) -> Result<Proce
             (result.exit_code, result.signal) = codes(outcome.status);
             outcome.status.as_str().clone_into(&mut result.status);
             result.wall_ms = super::exec::millis(outcome.usage.wall);
-            result.denials = denials::of_command(shared, &outcome, &process.cwd, &tail.unwrap_or_default());
+            result.denials =
+                denials::of_command(shared, &outcome, process.time, &process.cwd, &tail.unwrap_or_default());
         }
         Some(Err(ProcessError::Lost { reason })) => return Err(ToolError::lost(reason)),
         Some(Err(error)) => return Err(error.into()),

@@ -17,6 +17,9 @@ pub(super) struct Shown {
     pub(super) escaped: bool,
 }
 
+/// More than the line takes that says how much is left out.
+const LEFT_OUT_LINE: usize = 64;
+
 /// What happens to a carriage return.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Returns {
@@ -26,41 +29,42 @@ pub(super) enum Returns {
     AreShown,
 }
 
-/// What a stream had, with a line between head and tail that says how much is missing.
-pub(super) fn stream(captured: &CapturedStream) -> Shown {
-    let left_out = captured.dropped();
-    if left_out == 0 {
-        return whole(&captured.bytes(), Returns::EndLines);
-    }
-    head_and_tail(&captured.head, &captured.tail, left_out, Returns::EndLines)
-}
-
-/// What a stream had, with at most `most` bytes of it.
-pub(super) fn bounded_stream(captured: &CapturedStream, most: usize) -> Shown {
-    let half = most / 2;
-    if captured.head.len() + captured.tail.len() <= most {
-        return stream(captured);
-    }
-    let kept = captured.bytes();
-    let left_out = captured.total.saturating_sub(most as u64);
-    head_and_tail(&kept[..half], &kept[kept.len() - (most - half)..], left_out, Returns::EndLines)
+/// What a stream had, with at most `most` bytes of it shown.
+pub(super) fn stream(captured: &CapturedStream, most: usize) -> Shown {
+    fitting(&captured.head, &captured.tail, captured.dropped(), most, Returns::EndLines)
 }
 
 /// Bytes with at most `most` of them shown: half from the head, half from the tail.
 pub(super) fn bounded(bytes: &[u8], most: usize, returns: Returns) -> Shown {
-    if bytes.len() <= most {
-        return whole(bytes, returns);
-    }
-    let head = most / 2;
-    let (head, rest) = bytes.split_at(head);
-    let (dropped, tail) = rest.split_at(rest.len() - (most - head.len()));
-    head_and_tail(head, tail, dropped.len() as u64, returns)
+    fitting(bytes, &[], 0, most, returns)
 }
 
-fn whole(bytes: &[u8], returns: Returns) -> Shown {
-    let mut shown = Shown::default();
-    append(&mut shown, bytes, returns);
-    shown
+/// Head and tail of something of which `dropped` bytes between them are missing already.
+fn fitting(head: &[u8], tail: &[u8], dropped: u64, most: usize, returns: Returns) -> Shown {
+    let mut most_bytes = most;
+    loop {
+        let shown = cut_to(head, tail, dropped, most_bytes, returns);
+        // What drives terminals takes eight times the room once it is written out: then fewer bytes are shown.
+        if shown.text.len() <= most.saturating_mul(2).saturating_add(LEFT_OUT_LINE) || most_bytes < 8 {
+            return shown;
+        }
+        most_bytes /= 2;
+    }
+}
+
+fn cut_to(head: &[u8], tail: &[u8], dropped: u64, most: usize, returns: Returns) -> Shown {
+    if head.len() + tail.len() <= most {
+        if dropped == 0 {
+            let mut shown = Shown::default();
+            append(&mut shown, &[head, tail].concat(), returns);
+            return shown;
+        }
+        return head_and_tail(head, tail, dropped, returns);
+    }
+    let all = [head, tail].concat();
+    let half = most / 2;
+    let left_out = dropped + (all.len() - most) as u64;
+    head_and_tail(&all[..half], &all[all.len() - (most - half)..], left_out, returns)
 }
 
 fn head_and_tail(head: &[u8], tail: &[u8], dropped: u64, returns: Returns) -> Shown {
@@ -153,7 +157,7 @@ pub(super) fn cut(text: &str, most: usize) -> String {
     if text.len() <= most {
         return text.to_owned();
     }
-    let end = text.floor_char_boundary(most);
+    let end = (0..=most).rev().find(|at| text.is_char_boundary(*at)).unwrap_or(0);
     format!("{}…", &text[..end])
 }
 
@@ -200,8 +204,21 @@ mod tests {
     fn a_captured_stream_says_how_much_is_missing() {
         let mut capture = StreamCapture::new(CaptureLimits { head: 3, tail: 3 });
         capture.push(b"abcdefghi");
-        let shown = stream(&capture.finish());
-        assert_eq!(shown.text, "abc\n[… 3 bytes left out …]\nghi");
+        let captured = capture.finish();
+        assert_eq!(stream(&captured, 6).text, "abc\n[… 3 bytes left out …]\nghi");
+        assert_eq!(stream(&captured, 2).text, "a\n[… 7 bytes left out …]\ni");
+    }
+
+    #[test]
+    fn what_grows_by_being_written_out_is_bounded_too() {
+        for hostile in ["\u{1b}", "\u{202e}", "\u{7}\u{feff}"] {
+            let bytes = hostile.repeat(10_000);
+            let shown = bounded(bytes.as_bytes(), 1000, Returns::EndLines);
+            assert!(shown.text.len() < 2100, "{}", shown.text.len());
+            assert!(shown.text.contains(&format!("[… {} bytes left out …]", shown.left_out)));
+            let kept = shown.text.matches("\\u{").count() * hostile.chars().next().unwrap().len_utf8();
+            assert!(shown.left_out as usize + kept <= bytes.len() + 3 * kept, "{}", shown.left_out);
+        }
     }
 
     #[test]

@@ -9,6 +9,7 @@ use hotcell_core::runtime::RuntimeChoice;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use similar::TextDiff;
+use tokio::time::Instant;
 
 use super::access::{self, Shared};
 use super::list::EntryKind;
@@ -189,12 +190,13 @@ async fn diff(shared: &Shared, input: WorkspaceDiff) -> Result<WorkspaceDiffResu
         found.truncate(most);
         incomplete = Some(format!("only {most} changes are shown"));
     }
+    let deadline = Instant::now() + shared.time(None)?;
     let before = Before::open(shared, &found).await;
     let mut room = shared.options.limits.text.saturating_mul(MOST_RESULTS);
     let mut changes = Vec::with_capacity(found.len());
     for change in &found {
         let mut shown = changed(shared, change);
-        if room == 0 {
+        if room == 0 || Instant::now() >= deadline {
             incomplete.get_or_insert_with(|| "not all differences are shown line by line; ask for a `path`".to_owned());
         } else {
             match compared(shared, access::files(&*sandbox)?, &before, change).await {

@@ -76,7 +76,18 @@ async fn a_limit_that_ends_a_command_is_named() {
     assert!(said["denials"][0]["rule"].as_str().unwrap().starts_with("limits.output = "), "{said}");
     assert_eq!(said["denials"][0]["evidence"], "box");
     let said = bench.works("exec_shell", json!({"command": "sleep 600", "timeout_ms": 200})).await;
-    assert_eq!(said["status"], "timed-out");
+    assert_eq!((&said["status"], &said["denials"][0]["rule"]), (&json!("timed-out"), &json!("timeout_ms = 200")));
+}
+
+#[tokio::test]
+async fn the_time_of_the_policy_is_named_where_it_is_shorter() {
+    let test = "the_time_of_the_policy_is_named_where_it_is_shorter";
+    let short = |place: &crate::common::Place, policy: hotcell::policy::PolicyBuilder| {
+        policy.overlay(place.path()).timeout(std::time::Duration::from_millis(300))
+    };
+    let Some(bench) = Bench::with(test, short, |_| {}).await else { return };
+    let said = bench.works("exec_shell", json!({"command": "sleep 600", "timeout_ms": 100_000})).await;
+    assert_eq!(said["denials"][0]["rule"], "limits.timeout = \"0.3 s\"", "{said}");
 }
 
 #[tokio::test]

@@ -45,7 +45,7 @@ async fn exact_bytes_go_in_and_out_as_base64() {
     // As text it is shown as far as it can be, and that is said.
     let said = bench.works("read_file", json!({"path": "b"})).await;
     assert_eq!((&said["not_utf8"], &said["escaped"]), (&json!(true), &json!(true)));
-    assert_eq!(said["left_out_bytes"], 600);
+    assert!(said["left_out_bytes"].as_u64().unwrap() >= 600, "{said}");
     bench.works("write_file", json!({"path": "p.png", "content": PNG, "encoding": "base64"})).await;
     let result = bench.call("read_file", json!({"path": "p.png"})).await;
     assert_eq!((result.images.len(), result.images[0].media_type.as_str()), (1, "image/png"));
@@ -120,6 +120,7 @@ async fn a_denied_read_names_the_rule() {
         place.file("secret/key", "hunter2");
         place.file("open/key", "harmless");
         std::os::unix::fs::symlink("secret/key", place.join("leads-there")).unwrap();
+        std::os::unix::fs::symlink("secret", place.join("leads-in")).unwrap();
         policy.overlay(place.path()).deny(place.join("secret"))
     };
     let Some(bench) = Bench::with("a_denied_read_names_the_rule", policy, |_| {}).await else { return };
@@ -133,6 +134,8 @@ async fn a_denied_read_names_the_rule() {
         ("write_file", json!({"path": "secret/new", "content": "x"})),
         ("list_files", json!({"path": "secret"})),
         ("exec_shell", json!({"command": "true", "cwd": "secret"})),
+        ("exec_shell", json!({"command": "true", "cwd": "leads-in"})),
+        ("list_files", json!({"path": "leads-in"})),
     ] {
         let error = bench.fails(tool, arguments).await;
         assert_eq!((&error["kind"], &error["rule"]), (&json!("refused"), &json!(rule)), "{tool}: {error}");

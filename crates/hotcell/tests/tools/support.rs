@@ -43,13 +43,11 @@ impl Bench {
     }
 
     /// Calls a tool that must succeed; what programs get.
-    #[track_caller]
-    pub(crate) fn works(&self, name: &'static str, arguments: Value) -> impl Future<Output = Value> {
-        async move {
-            let result = self.call(name, arguments.clone()).await;
-            assert!(!result.is_error, "{name} {arguments}: {}", result.text);
-            result.structured
-        }
+    pub(crate) async fn works(&self, name: &str, arguments: Value) -> Value {
+        let shown = arguments.to_string();
+        let result = self.call(name, arguments).await;
+        assert!(!result.is_error, "{name} {shown}: {}", result.text);
+        result.structured
     }
 
     /// Calls a tool that must fail; the error.
