@@ -72,9 +72,11 @@ impl Shared {
                 return Err(error);
             }
         };
+        let text = options.limits.text;
+        let capture = CaptureLimits { head: text / 2, tail: text - text / 2 };
         Ok(Self {
             report: sandbox.report().clone(),
-            interpreter: Interpreter::new(options.languages.clone()),
+            interpreter: Interpreter::new(options.languages.clone()).capture(capture),
             processes: Processes::default(),
             shell,
             quiet: RwLock::default(),

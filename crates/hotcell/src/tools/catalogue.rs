@@ -192,7 +192,7 @@ fn about_input(_: &Shared) -> String {
 
 fn about_stop(_: &Shared) -> String {
     "Ends a process in the background and all that it started, first politely (SIGTERM), after two seconds by force. Returns how it ended and \
-     its last output. Stop what you do not need any more."
+     its last output. Also ends a context of run_code, by its name. Stop what you do not need any more."
         .to_owned()
 }
 

@@ -69,6 +69,8 @@ pub struct RunCodeResult {
     pub stderr: String,
     /// What it showed, and the value of its last expression.
     pub results: Vec<ShownResult>,
+    /// How many more it showed that are left out, because they are too many or too large.
+    pub results_left_out: u64,
     /// What it raised.
     pub exception: Option<Raised>,
     /// What ended it, where it crashed.
@@ -131,6 +133,9 @@ impl Render for RunCodeResult {
         push_section(&mut shown, "stderr", &self.stderr);
         for result in &self.results {
             push_section(&mut shown, if result.is_value { "value" } else { "shown" }, best(result));
+        }
+        if self.results_left_out > 0 {
+            shown.push_str(&format!("\n({} more results are left out)", self.results_left_out));
         }
         if let Some(raised) = &self.exception {
             let summary = format!("{}: {}", raised.name, raised.message);
@@ -217,6 +222,7 @@ fn result(shared: &Shared, output: CodeOutput, time: Duration) -> RunCodeResult 
     let bounded = |part: &str| text::bounded(part.as_bytes(), most, Returns::EndLines).text;
     let (stdout, stderr) = (text::stream(&output.stdout, most), text::stream(&output.stderr, most));
     let mut images = Vec::new();
+    let results_left_out = output.results_left_out + output.results.len().saturating_sub(MOST_RESULTS) as u64;
     let results = output.results.into_iter().take(MOST_RESULTS);
     let results = results.map(|result| shown_result(shared, result, &mut images)).collect();
     RunCodeResult {
@@ -227,6 +233,7 @@ fn result(shared: &Shared, output: CodeOutput, time: Duration) -> RunCodeResult 
         stdout: stdout.text,
         stderr: stderr.text,
         results,
+        results_left_out,
         exception: output.exception.map(|raised| Raised {
             name: text::cut(&text::line(&raised.name), 200),
             message: bounded(&raised.message),
@@ -263,7 +270,7 @@ fn shown_result(shared: &Shared, result: RichResult, images: &mut Vec<Image>) ->
     ShownResult { is_value: result.is_value, data }
 }
 
-fn code_error(error: CodeError) -> ToolError {
+pub(super) fn code_error(error: CodeError) -> ToolError {
     let message = text::lines(&error.to_string());
     match error {
         CodeError::UnknownLanguage { .. } => {
@@ -273,8 +280,11 @@ fn code_error(error: CodeError) -> ToolError {
         CodeError::NotInstalled { hint, .. } => {
             ToolError::new(ErrorKind::NotFound, message).instead(text::lines(&hint))
         }
-        CodeError::Context { .. } => ToolError::new(ErrorKind::Busy, message)
-            .instead("wait for the other call, or use another name for `context`"),
+        CodeError::NotReady { .. } => ToolError::new(ErrorKind::Failed, message)
+            .instead("see with sandbox_status whether a limit is too low for it, or use another language"),
+        CodeError::Context { .. } => ToolError::new(ErrorKind::Busy, message).instead(
+            "use another name for `context`; sandbox_status lists contexts, and stop_process ends one that is not needed",
+        ),
         CodeError::Invalid { .. } => ToolError::invalid(message),
         CodeError::Spawn(error) => error.into(),
         CodeError::Process(error) => error.into(),

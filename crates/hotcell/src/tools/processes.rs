@@ -151,7 +151,7 @@ impl Render for ProcessInputResult {
 #[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct StopProcess {
-    /// The process, as exec_shell named it.
+    /// The process, as exec_shell named it; or the name of a context of run_code, which is forgotten with all its variables.
     pub process: String,
 }
 
@@ -281,8 +281,30 @@ async fn feed(process: &Process, bytes: &[u8], close: bool) -> Result<(), ToolEr
     Ok(())
 }
 
+/// Ends a context of `run_code`, if there is one of this name.
+async fn forget(shared: &Shared, context: &str) -> Result<Option<ProcessOutputResult>, ToolError> {
+    let removed = shared.interpreter.remove(context).await.map_err(super::code::code_error)?;
+    Ok(removed.then(|| ProcessOutputResult {
+        process: text::line(context),
+        running: false,
+        status: "canceled".to_owned(),
+        exit_code: None,
+        signal: None,
+        wall_ms: 0,
+        output: String::new(),
+        cursor: 0,
+        more: false,
+        lost_bytes: 0,
+        not_utf8: false,
+        denials: Vec::new(),
+    }))
+}
+
 async fn stop(shared: &Shared, input: StopProcess) -> Result<ProcessOutputResult, ToolError> {
-    let process: Arc<Process> = shared.processes.find(&input.process)?;
+    let process: Arc<Process> = match shared.processes.find(&input.process) {
+        Ok(process) => process,
+        Err(error) => return forget(shared, &input.process).await?.ok_or(error),
+    };
     if let Some(running) = process.handle() {
         // Politely first: a server may want to write something down.
         let asked = running.signal(Signal::TERM).await.is_ok();

@@ -8,6 +8,7 @@ mod common;
 
 mod adapters;
 mod catalogue;
+mod code;
 mod commands;
 mod files;
 mod hostile;
