@@ -133,9 +133,6 @@ impl Shared {
         if named.is_empty() {
             return Err(ToolError::invalid("the path is empty").instead("`.` is the workspace"));
         }
-        if named.contains('\0') {
-            return Err(ToolError::invalid("the path has a NUL byte in it"));
-        }
         let path = self.options.workspace.join(named);
         if path.as_os_str().len() >= LONGEST_PATH {
             let message = format!("the path has {} bytes, {} are possible", path.as_os_str().len(), LONGEST_PATH - 1);

@@ -147,12 +147,6 @@ impl Processes {
     }
 }
 
-impl Drop for Processes {
-    fn drop(&mut self) {
-        self.end();
-    }
-}
-
 impl Table {
     fn forget_the_oldest(&mut self) {
         let ended: Vec<u64> =

@@ -52,6 +52,7 @@ mod write;
 
 use std::path::Path;
 use std::sync::Arc;
+use std::time::Duration;
 
 use hotcell_core::plan::EnforcementReport;
 use hotcell_core::policy::Policy;
@@ -79,6 +80,9 @@ pub use write::{WriteEncoding, WriteFile, WriteFileResult};
 use access::Shared;
 
 use crate::Engine;
+
+/// How long [`Toolbox::close`] waits for calls that nobody polls.
+const CLOSE_PATIENCE: Duration = Duration::from_secs(2);
 
 /// A box and what a model may do in it. Cheap to clone; [`Toolbox::close`] removes the box, as does dropping the last clone.
 ///
@@ -122,7 +126,12 @@ impl Toolbox {
 
     /// Ends all calls and processes, and removes the box with everything in it. Calls after this fail with
     /// [`ErrorKind::Lost`].
+    ///
+    /// A call whose future is kept and not polled keeps the box, too: this waits for it two seconds and no longer, and the box is removed when
+    /// that future is polled or dropped. Dropping the future of `close` changes nothing.
     pub async fn close(&self) {
-        self.shared.close().await;
+        let shared = Arc::clone(&self.shared);
+        let closing = tokio::spawn(async move { shared.close().await });
+        let _ = tokio::time::timeout(CLOSE_PATIENCE, closing).await;
     }
 }

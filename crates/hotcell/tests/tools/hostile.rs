@@ -13,6 +13,7 @@ async fn arguments_of_any_size_and_shape_are_answered() {
     let huge = "x".repeat(10 << 20);
     for (tool, arguments, kind) in [
         ("exec_shell", json!({"command": huge}), "too_large"),
+        ("exec_shell", json!({"command": format!(": {}", "x".repeat(100_000))}), "too_large"),
         ("exec_shell", json!({"command": "true", "env": {"A": huge}}), "too_large"),
         ("exec_shell", json!({"command": "true", "cwd": huge}), "too_large"),
         ("exec_shell", json!({"command": "true", "timeout_ms": u64::MAX}), "invalid_input"),

@@ -37,6 +37,20 @@ async fn progress_is_told_while_a_command_runs() {
     assert_eq!(told.lock().unwrap().last().unwrap().line, "step two");
 }
 
+#[tokio::test]
+async fn a_call_that_nobody_polls_does_not_hold_up_closing() {
+    let Some(bench) = Bench::overlay("a_call_that_nobody_polls_does_not_hold_up_closing").await else { return };
+    let word = marker();
+    let mut call = std::pin::pin!(bench.toolbox.exec_shell(ExecShell::new(format!("sleep {word}"))));
+    while processes_with(&word).is_empty() {
+        let _ = tokio::time::timeout(std::time::Duration::from_millis(10), &mut call).await;
+    }
+    bench.toolbox.close().await;
+    assert_eq!(bench.fails("list_files", json!({})).await["kind"], "lost");
+    assert_eq!(call.await.unwrap_err().kind, hotcell::tools::ErrorKind::Lost);
+    eventually("the box is removed", || processes_with(&word).is_empty()).await;
+}
+
 /// Ends the box that a process with this word is in, as a crash would: its init is the one whose parent is a helper process.
 fn kill_box_of(word: &str) {
     let mut process = processes_with(word)[0];
