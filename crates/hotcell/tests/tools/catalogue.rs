@@ -109,7 +109,7 @@ async fn options_that_make_no_sense_are_refused() {
 async fn the_status_says_what_is_allowed_and_what_runs() {
     let policy = |place: &Place, policy: hotcell::policy::PolicyBuilder| {
         place.dir("no");
-        policy.overlay(place.path()).deny(place.join("no")).memory(300 << 20)
+        policy.overlay(place.path()).deny(place.join("no")).output(300 << 20)
     };
     let Some(bench) = Bench::with("the_status_says_what_is_allowed_and_what_runs", policy, |_| {}).await else {
         return;
@@ -122,7 +122,7 @@ async fn the_status_says_what_is_allowed_and_what_runs() {
         said["paths"].as_array().unwrap().iter().map(|path| path["access"].as_str().unwrap()).collect();
     assert_eq!(access, ["overlay", "deny"]);
     let limits = said["limits"].as_array().unwrap();
-    assert!(limits.contains(&json!({"name": "memory", "value": "300 MiB"})), "{limits:?}");
+    assert!(limits.contains(&json!({"name": "output", "value": "300 MiB"})), "{limits:?}");
     assert_eq!((&said["processes"][0]["process"], &said["processes"][0]["status"]), (&json!("p1"), &json!("running")));
     let levels: Vec<&Value> = said["controls"].as_array().unwrap().iter().map(|held| &held["level"]).collect();
     assert!(!levels.is_empty() && result.text.contains("held by"), "{}", result.text);
