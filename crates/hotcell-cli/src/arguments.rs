@@ -147,6 +147,13 @@ pub(crate) enum Command {
     /// named with --allow-loss. The result grants no more than the settings did.
     #[command(after_help = IMPORT_EXAMPLES)]
     Import(ImportArguments),
+    /// Serve a box and its tools to an agent, by the Model Context Protocol
+    ///
+    /// The agent gets commands, code and files in a box of its own that is kept between calls. Without any option that is the
+    /// box of `hotcell run` with the workspace as an overlay: nothing reaches your files until the agent asks to commit it.
+    #[cfg(feature = "mcp")]
+    #[command(after_help = crate::commands::mcp::EXAMPLES)]
+    Mcp(Box<crate::commands::mcp::McpArguments>),
     /// Print the JSON Schema of hotcell.toml
     Schema,
     /// Print the completion script of a shell
@@ -168,6 +175,8 @@ impl Command {
             #[cfg(target_os = "linux")]
             Self::Prune(arguments) => arguments.json,
             Self::Import(arguments) => arguments.json,
+            #[cfg(feature = "mcp")]
+            Self::Mcp(_) => false,
             Self::Shell(_) | Self::Schema | Self::Completions(_) => false,
         }
     }

@@ -59,6 +59,8 @@ fn execute(command: Command) -> Result<u8, Failure> {
         #[cfg(target_os = "linux")]
         Command::Prune(arguments) => commands::prune::execute(&arguments),
         Command::Import(arguments) => commands::import::execute(&arguments),
+        #[cfg(feature = "mcp")]
+        Command::Mcp(arguments) => commands::mcp::execute(*arguments),
         Command::Schema => commands::schema::execute(),
         Command::Completions(arguments) => commands::completions::execute(&arguments),
     }

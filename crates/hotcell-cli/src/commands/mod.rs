@@ -7,6 +7,8 @@ pub(crate) mod image;
 #[cfg(target_os = "linux")]
 mod image_build;
 pub(crate) mod import;
+#[cfg(feature = "mcp")]
+pub(crate) mod mcp;
 pub(crate) mod plan;
 #[cfg(target_os = "linux")]
 pub(crate) mod prune;

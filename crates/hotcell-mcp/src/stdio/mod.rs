@@ -28,6 +28,11 @@ pub enum StdioError {
     Failed(#[source] tokio::task::JoinError),
 }
 
+/// The standard streams of this process, without a thread in between where they are pipes.
+pub fn streams() -> (impl AsyncRead + Send + Unpin + 'static, impl AsyncWrite + Send + Unpin + 'static) {
+    rmcp::transport::stdio_pipes()
+}
+
 /// Serves one client until its input ends or `stop` is cancelled, and then removes its box.
 pub async fn serve<R, W>(host: Arc<Host>, input: R, output: W, stop: CancellationToken) -> Result<(), StdioError>
 where

@@ -1,0 +1,97 @@
+//! `hotcell mcp`: a box and its tools for an agent that speaks the Model Context Protocol.
+//!
+//! stdout belongs to the protocol; whatever there is to say besides goes to stderr.
+
+mod arguments;
+mod stop;
+
+use std::path::Path;
+use std::sync::Arc;
+
+use hotcell::Engine;
+use hotcell::config::{Config, Layer, Origin, Sourced};
+use hotcell::settings::{Settings, default_view};
+use hotcell::text::PrintablePath;
+use hotcell::tools::ToolboxOptions;
+use hotcell_mcp::{Host, stdio};
+use tokio::runtime::Runtime;
+
+use super::prepare;
+use crate::exit;
+use crate::failure::Failure;
+pub(crate) use arguments::{EXAMPLES, McpArguments};
+
+/// Serves until the client is gone or a signal comes.
+pub(crate) fn execute(arguments: McpArguments) -> Result<u8, Failure> {
+    if let Some(workspace) = &arguments.workspace {
+        enter(workspace)?;
+    }
+    let runtime = Runtime::new().map_err(|error| Failure::new("runtime", format!("could not start: {error}")))?;
+    let served = runtime.block_on(serve(arguments));
+    // A read of stdin that is not over would hold up an ordinary end.
+    runtime.shutdown_background();
+    served
+}
+
+async fn serve(arguments: McpArguments) -> Result<u8, Failure> {
+    let host = host(arguments).await?;
+    let stop = stop::on_signals()?;
+    let (input, output) = stdio::streams();
+    let host = Arc::new(host);
+    let served = stdio::serve(Arc::clone(&host), input, output, stop).await;
+    // Whatever happened, nothing stays behind.
+    if let Some(host) = Arc::into_inner(host) {
+        host.close().await;
+    }
+    served.map(|()| exit::SUCCESS).map_err(|error| Failure::new("mcp", error))
+}
+
+/// The engine and what boxes are made of, or why there can be none.
+async fn host(arguments: McpArguments) -> Result<Host, Failure> {
+    let flags = arguments.policy.to_config(false)?;
+    let (engine, settings) = prepare(flags, defaults()?, arguments.policy.policy, None).await?;
+    let options = options(&settings, arguments.tools)?;
+    planned(engine, options).await
+}
+
+async fn planned(engine: Engine, options: ToolboxOptions) -> Result<Host, Failure> {
+    let kept = engine.clone();
+    match Host::new(engine, options).await {
+        Ok(host) => Ok(host),
+        Err(error) => {
+            let failure = Failure::engine(error, &kept.capabilities());
+            kept.close().await;
+            Err(failure)
+        }
+    }
+}
+
+fn options(settings: &Settings, tools: Option<Vec<String>>) -> Result<ToolboxOptions, Failure> {
+    let workspace = match &settings.policy.process.cwd {
+        Some(cwd) => cwd.clone(),
+        None => std::env::current_dir().map_err(|error| Failure::new("workspace", error))?,
+    };
+    let mut options = ToolboxOptions::new(settings.policy.clone(), workspace);
+    options.tools = tools;
+    Ok(options)
+}
+
+/// Where nobody says anything, the workspace is an overlay: nothing reaches the user's files until somebody asks for that.
+fn defaults() -> Result<Config, Failure> {
+    let mut defaults = Config::default();
+    let cwd = std::env::current_dir().and_then(|cwd| cwd.canonicalize());
+    let cwd = cwd.map_err(|error| Failure::new("workspace", format!("the current directory: {error}")))?;
+    let home = std::env::var_os("HOME").map(std::path::PathBuf::from);
+    if default_view(&cwd, home.as_deref()).is_some() {
+        defaults.filesystem.overlay.push(Sourced::new(cwd, Origin::layer(Layer::Default)));
+    }
+    Ok(defaults)
+}
+
+/// As if the command had been started there.
+fn enter(workspace: &Path) -> Result<(), Failure> {
+    std::env::set_current_dir(workspace).map_err(|error| {
+        Failure::new("workspace", format!("cannot use `{}` as the workspace: {error}", PrintablePath(workspace)))
+            .hint("name a directory that exists")
+    })
+}
