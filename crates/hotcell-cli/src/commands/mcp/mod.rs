@@ -10,7 +10,8 @@ use std::sync::Arc;
 
 use hotcell::Engine;
 use hotcell::config::{Config, Layer, Origin, Sourced};
-use hotcell::settings::{Settings, default_view};
+use hotcell::presets::Preset;
+use hotcell::settings::Settings;
 use hotcell::text::PrintablePath;
 use hotcell::tools::ToolboxOptions;
 use hotcell_mcp::{Host, stdio};
@@ -49,7 +50,7 @@ async fn serve(arguments: McpArguments) -> Result<u8, Failure> {
 /// The engine and what boxes are made of, or why there can be none.
 async fn host(arguments: McpArguments) -> Result<Host, Failure> {
     let flags = arguments.policy.to_config(false)?;
-    let (engine, settings) = prepare(flags, defaults()?, arguments.policy.policy, None).await?;
+    let (engine, settings) = prepare(flags, defaults(), arguments.policy.policy, None).await?;
     let options = options(&settings, arguments.tools)?;
     planned(engine, options).await
 }
@@ -77,15 +78,10 @@ fn options(settings: &Settings, tools: Option<Vec<String>>) -> Result<ToolboxOpt
 }
 
 /// Where nobody says anything, the workspace is an overlay: nothing reaches the user's files until somebody asks for that.
-fn defaults() -> Result<Config, Failure> {
+fn defaults() -> Config {
     let mut defaults = Config::default();
-    let cwd = std::env::current_dir().and_then(|cwd| cwd.canonicalize());
-    let cwd = cwd.map_err(|error| Failure::new("workspace", format!("the current directory: {error}")))?;
-    let home = std::env::var_os("HOME").map(std::path::PathBuf::from);
-    if default_view(&cwd, home.as_deref()).is_some() {
-        defaults.filesystem.overlay.push(Sourced::new(cwd, Origin::layer(Layer::Default)));
-    }
-    Ok(defaults)
+    defaults.sandbox.preset = Some(Sourced::new(Preset::WorkspaceOverlay, Origin::layer(Layer::Default)));
+    defaults
 }
 
 /// As if the command had been started there.
