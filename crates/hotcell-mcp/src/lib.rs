@@ -13,6 +13,7 @@
 mod audit;
 mod convert;
 mod host;
+pub mod http;
 mod instructions;
 mod progress;
 mod server;

@@ -38,7 +38,8 @@ impl Relay {
             if let Some(progress) = progress.filter(|progress| progress.bytes > told) {
                 told = progress.bytes;
                 #[expect(clippy::cast_precision_loss, reason = "the protocol counts in floating point")]
-                let parameters = ProgressNotificationParam::new(self.token.clone(), told as f64).with_message(progress.line);
+                let parameters =
+                    ProgressNotificationParam::new(self.token.clone(), told as f64).with_message(progress.line);
                 if self.peer.notify_progress(parameters).await.is_err() {
                     break;
                 }

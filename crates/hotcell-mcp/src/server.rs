@@ -1,21 +1,25 @@
 //! One connection: what its client may ask, and the box that answers.
 
 use std::borrow::Cow;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock, Weak};
 
 use hotcell::policy::NetworkMode;
 use hotcell::tools::Toolbox;
+use http::request::Parts;
 use rmcp::ErrorData;
 use rmcp::handler::server::ServerHandler;
 use rmcp::model::{
-    CallToolRequestParams, CallToolResponse, Implementation, ListToolsResult, PaginatedRequestParams, ProtocolVersion,
-    ServerCapabilities, ServerConfig,
+    CallToolRequestParams, CallToolResponse, Implementation, InitializeRequestParams, InitializeResult,
+    ListToolsResult, PaginatedRequestParams, ProtocolVersion, ServerCapabilities, ServerConfig,
 };
 use rmcp::service::{RequestContext, RoleServer};
 use serde_json::Value;
+use tokio::runtime::Handle;
 use tokio::sync::OnceCell;
+use tokio_util::sync::CancellationToken;
 
 use crate::audit::Audit;
+use crate::http::{Busy, Seat};
 use crate::progress::Relay;
 use crate::{Host, convert};
 
@@ -28,36 +32,84 @@ pub struct Server {
 #[derive(Debug)]
 struct Connection {
     host: Arc<Host>,
-    /// The newest version of the protocol that is spoken.
-    newest: ProtocolVersion,
+    kind: Kind,
     toolbox: OnceCell<Toolbox>,
     audit: Audit,
+    ended: CancellationToken,
+}
+
+#[derive(Debug)]
+enum Kind {
+    /// Two streams: the connection is all that there is.
+    Streams,
+    /// A session over HTTP, which begins with a greeting.
+    Session(OnceLock<Arc<Seat>>),
 }
 
 impl Server {
     /// For one connection. Its box is made when it is needed first.
     pub fn new(host: Arc<Host>) -> Self {
-        Self::up_to(host, ProtocolVersion::LATEST)
+        Self::of(host, Kind::Streams)
     }
 
-    fn up_to(host: Arc<Host>, newest: ProtocolVersion) -> Self {
-        let connection = Connection { host, newest, toolbox: OnceCell::new(), audit: Audit::default() };
-        Self { connection: Arc::new(connection) }
+    /// For one session over HTTP.
+    pub(crate) fn in_session(host: Arc<Host>) -> Self {
+        Self::of(host, Kind::Session(OnceLock::new()))
     }
 
-    /// Removes the box, if there is one.
+    fn of(host: Arc<Host>, kind: Kind) -> Self {
+        let (toolbox, audit, ended) = (OnceCell::new(), Audit::default(), CancellationToken::new());
+        Self { connection: Arc::new(Connection { host, kind, toolbox, audit, ended }) }
+    }
+
+    /// Ends the calls that run and removes the box. Nothing can be called after that.
     pub async fn close(&self) {
+        self.connection.ended.cancel();
         if let Some(toolbox) = self.connection.toolbox.get() {
             toolbox.close().await;
         }
     }
 
+    pub(crate) fn downgrade(&self) -> WeakServer {
+        WeakServer { connection: Arc::downgrade(&self.connection) }
+    }
+
     async fn toolbox(&self) -> Result<&Toolbox, ErrorData> {
-        let Connection { host, toolbox, .. } = &*self.connection;
+        let Connection { host, toolbox, ended, .. } = &*self.connection;
+        if ended.is_cancelled() {
+            return Err(ErrorData::invalid_request("the session has ended", None));
+        }
         toolbox
             .get_or_try_init(|| host.open())
             .await
             .map_err(|error| ErrorData::internal_error(format!("the box could not be made: {error}"), None))
+    }
+
+    /// Keeps a session from ending for being idle. What has no session has no box.
+    fn busy(&self) -> Result<Option<Busy>, ErrorData> {
+        match &self.connection.kind {
+            Kind::Streams => Ok(None),
+            Kind::Session(seat) => match seat.get() {
+                Some(seat) => Ok(Some(seat.busy())),
+                None => Err(ErrorData::invalid_request("there is no session; begin one with `initialize`", None)),
+            },
+        }
+    }
+
+    /// What a request asks for, unless it is cancelled or the session ends first.
+    async fn answer<T>(
+        &self,
+        context: &RequestContext<RoleServer>,
+        work: impl Future<Output = Result<T, ErrorData>>,
+    ) -> Result<T, ErrorData> {
+        let _busy = self.busy()?;
+        tokio::select! {
+            biased;
+            // Dropping a call kills what it had started.
+            () = context.ct.cancelled() => Err(ErrorData::internal_error("the request was cancelled", None)),
+            () = self.connection.ended.cancelled() => Err(ErrorData::invalid_request("the session has ended", None)),
+            answer = work => answer,
+        }
     }
 
     async fn call(
@@ -84,6 +136,27 @@ impl Server {
     }
 }
 
+/// A server that does not keep its box.
+#[derive(Debug)]
+pub(crate) struct WeakServer {
+    connection: Weak<Connection>,
+}
+
+impl WeakServer {
+    pub(crate) fn upgrade(&self) -> Option<Server> {
+        Some(Server { connection: self.connection.upgrade()? })
+    }
+}
+
+impl Drop for Connection {
+    /// However a connection ends, its box does too.
+    fn drop(&mut self) {
+        if let (Some(toolbox), Ok(runtime)) = (self.toolbox.take(), Handle::try_current()) {
+            runtime.spawn(async move { toolbox.close().await });
+        }
+    }
+}
+
 impl ServerHandler for Server {
     fn get_info(&self) -> ServerConfig {
         let capabilities = ServerCapabilities::builder().enable_tools().build();
@@ -94,16 +167,36 @@ impl ServerHandler for Server {
     }
 
     fn supported_protocol_versions(&self) -> Cow<'static, [ProtocolVersion]> {
-        Cow::Borrowed(ProtocolVersion::known_up_to(&self.connection.newest))
+        let newest = match self.connection.kind {
+            Kind::Streams => ProtocolVersion::LATEST,
+            // Later ones have no sessions over HTTP.
+            Kind::Session(_) => ProtocolVersion::LATEST_WITH_INITIALIZE,
+        };
+        Cow::Borrowed(ProtocolVersion::known_up_to(&newest))
+    }
+
+    async fn initialize(
+        &self,
+        request: InitializeRequestParams,
+        context: RequestContext<RoleServer>,
+    ) -> Result<InitializeResult, ErrorData> {
+        if let Kind::Session(place) = &self.connection.kind {
+            let seat = context.extensions.get::<Parts>().and_then(|parts| parts.extensions.get::<Arc<Seat>>());
+            let seat = seat.ok_or_else(|| ErrorData::internal_error("there is no place for a session", None))?;
+            seat.take(self);
+            let _ = place.set(Arc::clone(seat));
+        }
+        context.peer.set_peer_info(request.clone());
+        self.negotiate_initialize(&request)
     }
 
     async fn list_tools(
         &self,
         _request: Option<PaginatedRequestParams>,
-        _context: RequestContext<RoleServer>,
+        context: RequestContext<RoleServer>,
     ) -> Result<ListToolsResult, ErrorData> {
         let open_world = self.connection.host.network() != NetworkMode::Deny;
-        let definitions = self.toolbox().await?.definitions();
+        let definitions = self.answer(&context, async { Ok(self.toolbox().await?.definitions()) }).await?;
         let tools = definitions.into_iter().map(|definition| convert::tool(definition, open_world)).collect();
         Ok(ListToolsResult { tools, ..ListToolsResult::default() })
     }
@@ -113,11 +206,6 @@ impl ServerHandler for Server {
         request: CallToolRequestParams,
         context: RequestContext<RoleServer>,
     ) -> Result<CallToolResponse, ErrorData> {
-        tokio::select! {
-            biased;
-            // Dropping the call kills what it had started.
-            () = context.ct.cancelled() => Err(ErrorData::internal_error("the call was cancelled", None)),
-            result = self.call(request, &context) => result,
-        }
+        self.answer(&context, self.call(request, &context)).await
     }
 }

@@ -38,12 +38,7 @@ where
     W: AsyncWrite + Send + Unpin + 'static,
 {
     pub(super) fn new(input: R, output: W) -> Self {
-        Self {
-            lines: Lines::new(input, LONGEST_LINE),
-            output: Arc::new(Mutex::new(output)),
-            asked: false,
-            reply: None,
-        }
+        Self { lines: Lines::new(input, LONGEST_LINE), output: Arc::new(Mutex::new(output)), asked: false, reply: None }
     }
 }
 

@@ -1,0 +1,151 @@
+//! The protocol over HTTP, as its streamable transport.
+//!
+//! ```text
+//! connection ─▶ guard: Host, Origin, token, type ─▶ body: capped, timed ─▶ seats: whose session ─▶ rmcp ─▶ Server
+//! ```
+//!
+//! rmcp speaks the transport; who may speak, how much and for how long is decided here, before it sees a request. Only versions of
+//! the protocol that have sessions are spoken: a box belongs to one, and later versions have nothing that it could belong to.
+
+mod connections;
+mod guard;
+mod requests;
+mod seats;
+mod tls;
+mod tokens;
+
+use std::io;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::net::TcpListener;
+use tokio_util::sync::CancellationToken;
+
+use crate::Host;
+use guard::Guard;
+use requests::Requests;
+pub use seats::SessionLimits;
+pub(crate) use seats::{Busy, Seat};
+pub use tls::{Tls, TlsError};
+pub use tokens::{TokenError, Tokens};
+
+/// How a server is reached, and by whom.
+#[derive(Debug)]
+#[non_exhaustive]
+pub struct HttpOptions {
+    /// Who may connect.
+    pub tokens: Tokens,
+    /// Further names that the server is called by.
+    pub names: Vec<String>,
+    /// The origins whose pages may call it.
+    pub origins: Vec<String>,
+    /// Its certificate.
+    pub tls: Option<Tls>,
+    /// Whether other machines may reach it without TLS.
+    pub insecure: bool,
+    /// How many sessions, and how long.
+    pub sessions: SessionLimits,
+    /// The most bytes of a request's body.
+    pub longest_body: usize,
+    /// How long a client may take for the head of a request, and again for its body.
+    pub patience: Duration,
+    /// The most connections at the same time.
+    pub connections: usize,
+}
+
+impl HttpOptions {
+    /// For clients that have one of these tokens.
+    pub fn new(tokens: Tokens) -> Self {
+        Self {
+            tokens,
+            names: Vec::new(),
+            origins: Vec::new(),
+            tls: None,
+            insecure: false,
+            sessions: SessionLimits::default(),
+            longest_body: 8 << 20,
+            patience: Duration::from_secs(30),
+            connections: 256,
+        }
+    }
+}
+
+/// Why a server does not start.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum HttpError {
+    /// It could not listen.
+    #[error("cannot listen on {address}: {source}")]
+    Listen {
+        /// Where.
+        address: SocketAddr,
+        /// Why.
+        source: io::Error,
+    },
+    /// Tokens, files and code would cross a network in the clear.
+    #[error("{0} can be reached from other machines, and tokens and files would cross the network in the clear")]
+    Public(SocketAddr),
+    /// An origin that no browser sends.
+    #[error("`{0}` is no origin; write it as https://app.example or http://localhost:3000")]
+    Origin(String),
+}
+
+/// A server that listens and does not answer yet.
+#[derive(Debug)]
+pub struct HttpServer {
+    listener: TcpListener,
+    address: SocketAddr,
+    options: HttpOptions,
+}
+
+impl HttpServer {
+    /// Listens.
+    pub async fn bind(address: SocketAddr, options: HttpOptions) -> Result<Self, HttpError> {
+        if !address.ip().is_loopback() && options.tls.is_none() && !options.insecure {
+            return Err(HttpError::Public(address));
+        }
+        if let Some(origin) = options.origins.iter().find(|origin| !is_origin(origin)) {
+            return Err(HttpError::Origin(origin.clone()));
+        }
+        let failed = |source| HttpError::Listen { address, source };
+        let listener = TcpListener::bind(address).await.map_err(failed)?;
+        let address = listener.local_addr().map_err(failed)?;
+        Ok(Self { listener, address, options })
+    }
+
+    /// Where clients connect to.
+    pub fn url(&self) -> String {
+        let scheme = if self.options.tls.is_some() { "https" } else { "http" };
+        format!("{scheme}://{}{}", self.address, guard::PATH)
+    }
+
+    /// Serves until `stop` is cancelled, and then removes every box.
+    pub async fn serve(self, host: Arc<Host>, stop: CancellationToken) {
+        let Self { listener, address, options } = self;
+        let guard = Guard::new(options.tokens, address, &options.names, &options.origins, options.tls.is_some());
+        let requests =
+            Arc::new(Requests::new(host, guard, options.sessions, options.longest_body, options.patience, &stop));
+        let connections = connections::Connections {
+            listener,
+            tls: options.tls.map(|tls| tls.acceptor()),
+            patience: options.patience,
+            most: options.connections,
+        };
+        tokio::select! {
+            () = connections.accept(&requests) => {}
+            () = requests.end_sessions() => {}
+            () = stop.cancelled() => {}
+        }
+        requests.close().await;
+    }
+}
+
+/// Whether this is what a browser puts into `Origin`: a scheme and a host, perhaps a port, and nothing after them.
+fn is_origin(text: &str) -> bool {
+    let Some((scheme, rest)) = text.split_once("://") else { return false };
+    matches!(scheme, "http" | "https")
+        && !rest.is_empty()
+        && !rest.contains(['/', '?', '#', '@', '*', ' '])
+        && rest.parse::<http::uri::Authority>().is_ok()
+}

@@ -1,0 +1,174 @@
+//! Requests, from their head to their answer.
+
+use std::convert::Infallible;
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use http::header::{ALLOW, CACHE_CONTROL, CONTENT_TYPE, HeaderValue, RETRY_AFTER, WWW_AUTHENTICATE};
+use http::request::Parts;
+use http::{Method, Request, Response, StatusCode};
+use http_body_util::combinators::BoxBody;
+use http_body_util::{BodyExt, Full, LengthLimitError, Limited};
+use hyper::body::{Body, Incoming};
+use rmcp::transport::streamable_http_server::session::SessionManager;
+use rmcp::transport::streamable_http_server::session::local::LocalSessionManager;
+use rmcp::transport::{StreamableHttpServerConfig, StreamableHttpService};
+use serde::de::IgnoredAny;
+use serde_json::json;
+use tokio_util::sync::CancellationToken;
+
+use super::guard::{Guard, Refusal};
+use super::seats::{Seats, SessionLimits};
+use super::tokens::Owner;
+use crate::{Host, Server};
+
+/// The header that names a session.
+const SESSION: &str = "mcp-session-id";
+/// How long an answer is kept for a client that lost its connection.
+const KEPT_ANSWERS: Duration = Duration::from_secs(10);
+
+type Answer = Response<BoxBody<Bytes, Infallible>>;
+
+pub(super) struct Requests {
+    guard: Guard,
+    seats: Seats,
+    manager: Arc<LocalSessionManager>,
+    service: StreamableHttpService<Server, LocalSessionManager>,
+    longest_body: usize,
+    patience: Duration,
+}
+
+impl Requests {
+    pub(super) fn new(
+        host: Arc<Host>,
+        guard: Guard,
+        limits: SessionLimits,
+        longest_body: usize,
+        patience: Duration,
+        stop: &CancellationToken,
+    ) -> Self {
+        let mut manager = LocalSessionManager::default();
+        // The seats know when a session is over; a call that says nothing for a while is not the end of one.
+        manager.session_config.keep_alive = None;
+        manager.session_config.completed_cache_ttl = KEPT_ANSWERS;
+        let manager = Arc::new(manager);
+        let config = StreamableHttpServerConfig::default()
+            .with_cancellation_token(stop.child_token())
+            .with_max_request_body_bytes(longest_body)
+            // The guard is stricter.
+            .disable_allowed_hosts();
+        let service =
+            StreamableHttpService::new(move || Ok(Server::in_session(Arc::clone(&host))), Arc::clone(&manager), config);
+        Self { guard, seats: Seats::new(limits), manager, service, longest_body, patience }
+    }
+
+    /// Answers, whatever was asked.
+    pub(super) async fn answer(&self, request: Request<Incoming>) -> Answer {
+        let (parts, body) = request.into_parts();
+        let answered = async {
+            let owner = self.guard.check(&parts)?;
+            let body = self.body(&parts, body).await?;
+            self.route(owner, parts, body).await
+        };
+        answered.await.unwrap_or_else(|refusal| refuse(&refusal))
+    }
+
+    async fn body(&self, parts: &Parts, body: Incoming) -> Result<Bytes, Refusal> {
+        let too_long = Refusal { status: StatusCode::PAYLOAD_TOO_LARGE, why: "the body is too long" };
+        if parts.method != Method::POST {
+            return Ok(Bytes::new());
+        }
+        if usize::try_from(body.size_hint().lower()).is_ok_and(|length| length > self.longest_body) {
+            return Err(too_long);
+        }
+        let read = tokio::time::timeout(self.patience, Limited::new(body, self.longest_body).collect()).await;
+        let body = match read {
+            Ok(Ok(body)) => body.to_bytes(),
+            Ok(Err(error)) if error.is::<LengthLimitError>() => return Err(too_long),
+            Ok(Err(_)) => return Err(Refusal { status: StatusCode::BAD_REQUEST, why: "the body broke off" }),
+            Err(_) => return Err(Refusal { status: StatusCode::REQUEST_TIMEOUT, why: "the body took too long" }),
+        };
+        match serde_json::from_slice::<IgnoredAny>(&body) {
+            Ok(_) => Ok(body),
+            Err(_) => Err(Refusal { status: StatusCode::BAD_REQUEST, why: "the body is not JSON" }),
+        }
+    }
+
+    async fn route(&self, owner: Owner, parts: Parts, body: Bytes) -> Result<Answer, Refusal> {
+        let unknown = Refusal { status: StatusCode::NOT_FOUND, why: "there is no such session" };
+        let Some(id) = parts.headers.get(SESSION).cloned() else { return self.begin(owner, parts, body).await };
+        let id = id.to_str().ok().filter(|id| self.seats.admit(id, owner)).ok_or(unknown)?;
+        let ends = parts.method == Method::DELETE;
+        if ends {
+            // Calls that run end first: rmcp would wait for them.
+            self.seats.end(id).await;
+        }
+        let answer = self.pass(parts, body).await;
+        if answer.status() == StatusCode::NOT_FOUND {
+            // rmcp gave it up by itself.
+            self.seats.end(id).await;
+        }
+        Ok(answer)
+    }
+
+    /// What comes without a session can begin one, if there is a place for it.
+    async fn begin(&self, owner: Owner, mut parts: Parts, body: Bytes) -> Result<Answer, Refusal> {
+        let full = Refusal { status: StatusCode::SERVICE_UNAVAILABLE, why: "there are too many sessions; end one" };
+        let seat = self.seats.reserve(owner).ok_or(full)?;
+        parts.extensions.insert(Arc::clone(&seat));
+        let answer = self.pass(parts, body).await;
+        if let Some(id) = answer.headers().get(SESSION).and_then(|id| id.to_str().ok()) {
+            self.seats.occupy(id, seat);
+        }
+        Ok(answer)
+    }
+
+    async fn pass(&self, parts: Parts, body: Bytes) -> Answer {
+        self.service.handle(Request::from_parts(parts, Full::new(body))).await
+    }
+
+    /// Ends sessions whose time is over, for ever.
+    pub(super) async fn end_sessions(&self) {
+        loop {
+            tokio::time::sleep(self.seats.interval()).await;
+            for id in self.seats.over() {
+                self.end(&id).await;
+            }
+        }
+    }
+
+    /// Ends all of them.
+    pub(super) async fn close(&self) {
+        for id in self.seats.all() {
+            self.end(&id).await;
+        }
+    }
+
+    async fn end(&self, id: &str) {
+        self.seats.end(id).await;
+        // In a task of its own: a client that does not read its stream can hold this up.
+        let (manager, id) = (Arc::clone(&self.manager), id.to_owned());
+        tokio::spawn(async move { manager.close_session(&id.into()).await });
+    }
+}
+
+/// A refusal as JSON-RPC has it. No header of it grants anything to a page.
+fn refuse(refusal: &Refusal) -> Answer {
+    let message = json!({ "jsonrpc": "2.0", "error": { "code": -32600, "message": refusal.why } });
+    let mut answer = Response::new(Full::new(Bytes::from(message.to_string())).boxed());
+    *answer.status_mut() = refusal.status;
+    let headers = answer.headers_mut();
+    headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
+    headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
+    let more = match refusal.status {
+        StatusCode::UNAUTHORIZED => Some((WWW_AUTHENTICATE, "Bearer")),
+        StatusCode::METHOD_NOT_ALLOWED => Some((ALLOW, "POST, GET, DELETE")),
+        StatusCode::SERVICE_UNAVAILABLE => Some((RETRY_AFTER, "30")),
+        _ => None,
+    };
+    if let Some((name, value)) = more {
+        headers.insert(name, HeaderValue::from_static(value));
+    }
+    answer
+}
