@@ -1,9 +1,10 @@
 //! What all connections share.
 
-use hotcell::plan::EnforcementReport;
+use std::sync::{Mutex, PoisonError};
+
+use hotcell::Engine;
 use hotcell::policy::NetworkMode;
-use hotcell::tools::{Toolbox, ToolboxOptions};
-use hotcell::{Engine, EngineError};
+use hotcell::tools::{OpenError, Toolbox, ToolboxOptions};
 
 use crate::instructions;
 
@@ -12,21 +13,17 @@ use crate::instructions;
 pub struct Host {
     engine: Engine,
     options: ToolboxOptions,
-    report: EnforcementReport,
     instructions: String,
+    /// The first box, which nobody has yet.
+    first: Mutex<Option<Toolbox>>,
 }
 
 impl Host {
-    /// Plans a box, so that what cannot be held is known before anybody connects.
-    pub async fn new(engine: Engine, options: ToolboxOptions) -> Result<Self, EngineError> {
-        let report = engine.plan(&options.policy).await?.report();
-        let instructions = instructions::for_model(&options.policy, &options.workspace, &report);
-        Ok(Self { engine, options, report, instructions })
-    }
-
-    /// How the boxes will be held.
-    pub fn report(&self) -> &EnforcementReport {
-        &self.report
+    /// Makes the box of the first connection, so that what cannot be held, found or started is known before anybody connects.
+    pub async fn new(engine: Engine, options: ToolboxOptions) -> Result<Self, OpenError> {
+        let first = Toolbox::open(&engine, options.clone()).await?;
+        let instructions = instructions::for_model(&options.policy, &options.workspace, first.report());
+        Ok(Self { engine, options, instructions, first: Mutex::new(Some(first)) })
     }
 
     /// What a model is told about the box.
@@ -38,13 +35,23 @@ impl Host {
         self.options.policy.network
     }
 
-    /// Makes a box.
-    pub(crate) async fn open(&self) -> Result<Toolbox, EngineError> {
-        Toolbox::open(&self.engine, self.options.clone()).await
+    /// A box that nobody else has.
+    pub(crate) async fn open(&self) -> Result<Toolbox, OpenError> {
+        match self.take_first() {
+            Some(first) => Ok(first),
+            None => Toolbox::open(&self.engine, self.options.clone()).await,
+        }
     }
 
     /// Ends the engine and every box that is left.
     pub async fn close(self) {
+        if let Some(first) = self.take_first() {
+            first.close().await;
+        }
         self.engine.close().await;
+    }
+
+    fn take_first(&self) -> Option<Toolbox> {
+        self.first.lock().unwrap_or_else(PoisonError::into_inner).take()
     }
 }

@@ -16,8 +16,10 @@ mod host;
 pub mod http;
 mod instructions;
 mod progress;
+mod resources;
 mod server;
 pub mod stdio;
+mod uri;
 
 pub use host::Host;
 pub use server::Server;

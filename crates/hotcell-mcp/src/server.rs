@@ -4,13 +4,16 @@ use std::borrow::Cow;
 use std::sync::{Arc, OnceLock, Weak};
 
 use hotcell::policy::NetworkMode;
+use hotcell::text::Printable;
 use hotcell::tools::Toolbox;
 use http::request::Parts;
 use rmcp::ErrorData;
 use rmcp::handler::server::ServerHandler;
 use rmcp::model::{
-    CallToolRequestParams, CallToolResponse, Implementation, InitializeRequestParams, InitializeResult,
-    ListToolsResult, PaginatedRequestParams, ProtocolVersion, ServerCapabilities, ServerConfig,
+    CallToolRequestParams, CallToolResponse, CustomRequest, CustomResult, ErrorCode, Implementation,
+    InitializeRequestParams, InitializeResult, ListResourceTemplatesResult, ListResourcesResult, ListToolsResult,
+    PaginatedRequestParams, ProtocolVersion, ReadResourceRequestParams, ReadResourceResponse, ServerCapabilities,
+    ServerConfig,
 };
 use rmcp::service::{RequestContext, RoleServer};
 use serde_json::Value;
@@ -21,7 +24,11 @@ use tokio_util::sync::CancellationToken;
 use crate::audit::Audit;
 use crate::http::{Busy, Seat};
 use crate::progress::Relay;
-use crate::{Host, convert};
+use crate::{Host, convert, resources};
+
+/// The methods that are answered; of these, only the parameters can be wrong.
+const METHODS: [&str; 7] =
+    ["initialize", "ping", "tools/list", "tools/call", "resources/list", "resources/templates/list", "resources/read"];
 
 /// The server of one connection. Cheap to clone: all clones have the same box.
 #[derive(Debug, Clone)]
@@ -159,7 +166,7 @@ impl Drop for Connection {
 
 impl ServerHandler for Server {
     fn get_info(&self) -> ServerConfig {
-        let capabilities = ServerCapabilities::builder().enable_tools().build();
+        let capabilities = ServerCapabilities::builder().enable_tools().enable_resources().build();
         let name = Implementation::new("hotcell", env!("CARGO_PKG_VERSION"));
         ServerConfig::new(capabilities)
             .with_server_info(name.with_title("Hotcell"))
@@ -207,5 +214,45 @@ impl ServerHandler for Server {
         context: RequestContext<RoleServer>,
     ) -> Result<CallToolResponse, ErrorData> {
         self.answer(&context, self.call(request, &context)).await
+    }
+
+    async fn list_resources(
+        &self,
+        _request: Option<PaginatedRequestParams>,
+        context: RequestContext<RoleServer>,
+    ) -> Result<ListResourcesResult, ErrorData> {
+        let resources = self.answer(&context, async { Ok(resources::list(self.toolbox().await?).await) }).await?;
+        Ok(ListResourcesResult { resources, ..ListResourcesResult::default() })
+    }
+
+    async fn list_resource_templates(
+        &self,
+        _request: Option<PaginatedRequestParams>,
+        context: RequestContext<RoleServer>,
+    ) -> Result<ListResourceTemplatesResult, ErrorData> {
+        let templates = self.answer(&context, async { Ok(resources::templates(self.toolbox().await?)) }).await?;
+        Ok(ListResourceTemplatesResult { resource_templates: templates, ..ListResourceTemplatesResult::default() })
+    }
+
+    async fn read_resource(
+        &self,
+        request: ReadResourceRequestParams,
+        context: RequestContext<RoleServer>,
+    ) -> Result<ReadResourceResponse, ErrorData> {
+        let read = async { resources::read(self.toolbox().await?, &self.connection.audit, &request.uri).await };
+        Ok(self.answer(&context, read).await?.into())
+    }
+
+    /// What rmcp could not make sense of: a method that nobody knows, or one with parameters that are not its own.
+    async fn on_custom_request(
+        &self,
+        request: CustomRequest,
+        _context: RequestContext<RoleServer>,
+    ) -> Result<CustomResult, ErrorData> {
+        let method = Printable(&request.method).to_string();
+        if METHODS.contains(&method.as_str()) {
+            return Err(ErrorData::invalid_params(format!("the parameters of `{method}` are not what it takes"), None));
+        }
+        Err(ErrorData::new(ErrorCode::METHOD_NOT_FOUND, format!("there is no method `{method}`"), None))
     }
 }

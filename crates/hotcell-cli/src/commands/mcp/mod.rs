@@ -3,7 +3,10 @@
 //! stdout belongs to the protocol; whatever there is to say besides goes to stderr.
 
 mod arguments;
+mod http;
+mod snippet;
 mod stop;
+mod token_file;
 
 use std::path::Path;
 use std::sync::Arc;
@@ -13,7 +16,7 @@ use hotcell::config::{Config, Layer, Origin, Sourced};
 use hotcell::presets::Preset;
 use hotcell::settings::Settings;
 use hotcell::text::PrintablePath;
-use hotcell::tools::ToolboxOptions;
+use hotcell::tools::{OpenError, ToolboxOptions};
 use hotcell_mcp::{Host, stdio};
 use tokio::runtime::Runtime;
 
@@ -24,6 +27,9 @@ pub(crate) use arguments::{EXAMPLES, McpArguments};
 
 /// Serves until the client is gone or a signal comes.
 pub(crate) fn execute(arguments: McpArguments) -> Result<u8, Failure> {
+    if let Some(client) = arguments.print_config {
+        return snippet::print(client, &arguments);
+    }
     if let Some(workspace) = &arguments.workspace {
         enter(workspace)?;
     }
@@ -35,11 +41,22 @@ pub(crate) fn execute(arguments: McpArguments) -> Result<u8, Failure> {
 }
 
 async fn serve(arguments: McpArguments) -> Result<u8, Failure> {
-    let host = host(arguments).await?;
     let stop = stop::on_signals()?;
-    let (input, output) = stdio::streams();
-    let host = Arc::new(host);
-    let served = stdio::serve(Arc::clone(&host), input, output, stop).await;
+    let server = match arguments.http.http {
+        Some(address) => Some(http::bind(address, &arguments.http).await?),
+        None => None,
+    };
+    let host = Arc::new(host(arguments).await?);
+    let served = match server {
+        Some(server) => {
+            server.serve(Arc::clone(&host), stop).await;
+            Ok(())
+        }
+        None => {
+            let (input, output) = stdio::streams();
+            stdio::serve(Arc::clone(&host), input, output, stop).await
+        }
+    };
     // Whatever happened, nothing stays behind.
     if let Some(host) = Arc::into_inner(host) {
         host.close().await;
@@ -60,7 +77,10 @@ async fn planned(engine: Engine, options: ToolboxOptions) -> Result<Host, Failur
     match Host::new(engine, options).await {
         Ok(host) => Ok(host),
         Err(error) => {
-            let failure = Failure::engine(error, &kept.capabilities());
+            let failure = match error {
+                OpenError::Engine(error) => Failure::engine(error, &kept.capabilities()),
+                other => Failure::new("tools", other),
+            };
             kept.close().await;
             Err(failure)
         }
@@ -73,6 +93,8 @@ fn options(settings: &Settings, tools: Option<Vec<String>>) -> Result<ToolboxOpt
         None => std::env::current_dir().map_err(|error| Failure::new("workspace", error))?,
     };
     let mut options = ToolboxOptions::new(settings.policy.clone(), workspace);
+    let languages = settings.languages.iter();
+    options.languages = languages.fold(options.languages, |all, (name, command)| all.with(name, command.clone()));
     options.tools = tools;
     Ok(options)
 }
