@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use hotcell::tools::{ToolDefinition, ToolResult};
 use rmcp::model::{CallToolResult, ContentBlock, JsonObject, Tool, ToolAnnotations};
-use serde_json::Value;
+use serde_json::{Value, json};
 
 /// A tool as a client sees it; `open_world` is whether the box has a network.
 pub(crate) fn tool(definition: ToolDefinition, open_world: bool) -> Tool {
@@ -18,7 +18,7 @@ pub(crate) fn tool(definition: ToolDefinition, open_world: bool) -> Tool {
     );
     let mut tool = Tool::new(name, description, object(input_schema)).with_title(title).with_annotations(annotations);
     tool.output_schema = match output_schema {
-        Value::Object(schema) => Some(Arc::new(schema)),
+        Value::Object(schema) => Some(Arc::new(or_error(schema))),
         _ => None,
     };
     tool
@@ -34,6 +34,32 @@ pub(crate) fn result(result: ToolResult) -> CallToolResult {
     // An output schema describes an object; nothing else fits one.
     result.structured_content = structured.is_object().then_some(structured);
     result
+}
+
+/// The schema of a result or of a failure: some clients check one like the other.
+fn or_error(mut result: JsonObject) -> JsonObject {
+    let mut schema = JsonObject::new();
+    // What a schema refers to is looked for at its top.
+    for key in ["$schema", "$defs"] {
+        schema.extend(result.remove_entry(key));
+    }
+    let error = json!({
+        "type": "object",
+        "required": ["error"],
+        "properties": { "error": {
+            "type": "object",
+            "required": ["kind", "message"],
+            "properties": {
+                "kind": { "type": "string" },
+                "rule": { "type": ["string", "null"], "description": "The rule of the policy that refused it." },
+                "message": { "type": "string" },
+                "instead": { "type": ["string", "null"], "description": "What may be done instead." },
+            },
+        }},
+    });
+    schema.insert("type".to_owned(), "object".into());
+    schema.insert("anyOf".to_owned(), json!([result, error]));
+    schema
 }
 
 fn object(value: Value) -> Arc<JsonObject> {

@@ -5,16 +5,17 @@ use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 
 use clap::ValueEnum;
-use serde_json::{Value, json};
+use serde::Serialize;
+use serde_json::Value;
 
 use super::arguments::McpArguments;
 use crate::failure::Failure;
 use crate::output;
 
-/// The name of the server in a configuration.
-const NAME: &str = "hotcell";
 /// The variable that configurations take the token from.
 const TOKEN_VARIABLE: &str = "HOTCELL_MCP_TOKEN";
+/// What VS Code calls the token when it asks for it.
+const ASKED: &str = "hotcell-token";
 
 /// An agent or editor that speaks the protocol.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -116,58 +117,117 @@ impl Client {
         }
     }
 
+    /// What stands for the token in its configuration.
+    fn token(self) -> String {
+        match self {
+            Self::ClaudeCode => format!("${{{TOKEN_VARIABLE}}}"),
+            Self::Cursor => format!("${{env:{TOKEN_VARIABLE}}}"),
+            Self::VsCode => format!("${{input:{ASKED}}}"),
+            Self::Codex | Self::Zed => "TOKEN".to_owned(),
+        }
+    }
+
     fn snippet(self, way: &Way) -> String {
-        let variable = |name: String| format!("Bearer {name}");
-        match (self, way) {
-            (Self::ClaudeCode, Way::Command { program, arguments }) => {
-                servers("mcpServers", json!({ "type": "stdio", "command": program, "args": arguments }))
+        if self == Self::Codex {
+            return codex(way);
+        }
+        let servers = Some(Servers { hotcell: self.server(way) });
+        let file = match self {
+            Self::Zed => File { context_servers: servers, ..File::default() },
+            Self::VsCode => {
+                let inputs = matches!(way, Way::Url(_)).then(|| [Input::token()]);
+                File { servers, inputs, ..File::default() }
             }
-            (Self::ClaudeCode, Way::Url(url)) => {
-                let token = variable(format!("${{{TOKEN_VARIABLE}}}"));
-                servers("mcpServers", json!({ "type": "http", "url": url, "headers": { "Authorization": token } }))
+            _ => File { mcp_servers: servers, ..File::default() },
+        };
+        serde_json::to_string_pretty(&file).unwrap_or_default() + "\n"
+    }
+
+    fn server(self, way: &Way) -> Server<'_> {
+        match way {
+            Way::Command { program, arguments } => {
+                // Zed wants a place for variables, and has no types.
+                let (kind, env) = if self == Self::Zed { (None, Some(NoVariables {})) } else { (Some("stdio"), None) };
+                Server { kind, command: Some(program), args: Some(arguments), env, ..Server::default() }
             }
-            (Self::Cursor, Way::Command { program, arguments }) => {
-                servers("mcpServers", json!({ "type": "stdio", "command": program, "args": arguments }))
-            }
-            (Self::Cursor, Way::Url(url)) => {
-                let token = variable(format!("${{env:{TOKEN_VARIABLE}}}"));
-                servers("mcpServers", json!({ "url": url, "headers": { "Authorization": token } }))
-            }
-            (Self::Zed, Way::Command { program, arguments }) => {
-                servers("context_servers", json!({ "command": program, "args": arguments, "env": {} }))
-            }
-            (Self::Zed, Way::Url(url)) => {
-                let token = variable("TOKEN".to_owned());
-                servers("context_servers", json!({ "url": url, "headers": { "Authorization": token } }))
-            }
-            (Self::VsCode, Way::Command { program, arguments }) => {
-                servers("servers", json!({ "type": "stdio", "command": program, "args": arguments }))
-            }
-            (Self::VsCode, Way::Url(url)) => {
-                let token = variable("${input:hotcell-token}".to_owned());
-                let server = json!({ "type": "http", "url": url, "headers": { "Authorization": token } });
-                let input = json!({
-                    "type": "promptString", "id": "hotcell-token", "description": "Token of hotcell mcp", "password": true
-                });
-                pretty(&json!({ "servers": { NAME: server }, "inputs": [input] }))
-            }
-            (Self::Codex, Way::Command { program, arguments }) => {
-                let arguments: Vec<String> = arguments.iter().map(|argument| toml(argument)).collect();
-                format!("[mcp_servers.{NAME}]\ncommand = {}\nargs = [{}]\n", toml(program), arguments.join(", "))
-            }
-            (Self::Codex, Way::Url(url)) => {
-                format!("[mcp_servers.{NAME}]\nurl = {}\nbearer_token_env_var = \"{TOKEN_VARIABLE}\"\n", toml(url))
+            Way::Url(url) => {
+                let kind = matches!(self, Self::ClaudeCode | Self::VsCode).then_some("http");
+                let headers = Headers { authorization: format!("Bearer {}", self.token()) };
+                Server { kind, url: Some(url), headers: Some(headers), ..Server::default() }
             }
         }
     }
 }
 
-fn servers(key: &str, server: Value) -> String {
-    pretty(&json!({ key: { NAME: server } }))
+/// The forms of all clients that use JSON, in the order in which people write them.
+#[derive(Default, Serialize)]
+struct File<'a> {
+    #[serde(rename = "mcpServers", skip_serializing_if = "Option::is_none")]
+    mcp_servers: Option<Servers<'a>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    context_servers: Option<Servers<'a>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    servers: Option<Servers<'a>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    inputs: Option<[Input; 1]>,
 }
 
-fn pretty(value: &Value) -> String {
-    format!("{value:#}\n")
+#[derive(Serialize)]
+struct Servers<'a> {
+    hotcell: Server<'a>,
+}
+
+#[derive(Default, Serialize)]
+struct Server<'a> {
+    #[serde(rename = "type", skip_serializing_if = "Option::is_none")]
+    kind: Option<&'static str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    command: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    args: Option<&'a [String]>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    env: Option<NoVariables>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    url: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    headers: Option<Headers>,
+}
+
+#[derive(Serialize)]
+struct NoVariables {}
+
+#[derive(Serialize)]
+struct Headers {
+    #[serde(rename = "Authorization")]
+    authorization: String,
+}
+
+/// Something that VS Code asks for, and keeps.
+#[derive(Serialize)]
+struct Input {
+    #[serde(rename = "type")]
+    kind: &'static str,
+    id: &'static str,
+    description: &'static str,
+    password: bool,
+}
+
+impl Input {
+    fn token() -> Self {
+        Self { kind: "promptString", id: ASKED, description: "The token of hotcell mcp", password: true }
+    }
+}
+
+fn codex(way: &Way) -> String {
+    match way {
+        Way::Command { program, arguments } => {
+            let arguments: Vec<String> = arguments.iter().map(|argument| toml(argument)).collect();
+            format!("[mcp_servers.hotcell]\ncommand = {}\nargs = [{}]\n", toml(program), arguments.join(", "))
+        }
+        Way::Url(url) => {
+            format!("[mcp_servers.hotcell]\nurl = {}\nbearer_token_env_var = \"{TOKEN_VARIABLE}\"\n", toml(url))
+        }
+    }
 }
 
 /// A basic string of TOML: what JSON writes, which also escapes all that TOML wants escaped except for DEL.
@@ -186,7 +246,6 @@ mod tests {
 
     #[test]
     fn each_client_gets_its_own_form() {
-        let url = Way::Url("http://127.0.0.1:7700/mcp".to_owned());
         let all: Vec<String> = Client::value_variants()
             .iter()
             .flat_map(|client| [(client, command()), (client, Way::Url("http://127.0.0.1:7700/mcp".to_owned()))])
@@ -194,7 +253,6 @@ mod tests {
             .collect();
         let golden = include_str!("snippets.golden");
         assert_eq!(all.join("\n"), golden, "if this is meant, write the new text to snippets.golden");
-        assert!(matches!(url, Way::Url(_)));
     }
 
     #[test]

@@ -1,0 +1,87 @@
+//! TLS, and where none is needed.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use hotcell_mcp::http::{HttpError, HttpOptions, HttpServer, Tls, Tokens};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpStream;
+use tokio_rustls::TlsConnector;
+use tokio_rustls::rustls::crypto::ring;
+use tokio_rustls::rustls::pki_types::pem::PemObject;
+use tokio_rustls::rustls::pki_types::{CertificateDer, ServerName};
+use tokio_rustls::rustls::{ClientConfig, RootCertStore};
+
+use super::client::{Answer, initialize, request};
+use super::server::{FIRST, Server};
+
+fn file(name: &str) -> PathBuf {
+    PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("tests/mcp/tls").join(name)
+}
+
+fn tls() -> Tls {
+    Tls::load(&file("certificate.pem"), &file("key.pem")).unwrap()
+}
+
+#[test]
+fn a_client_that_knows_the_certificate_is_served() {
+    let secured = |options: &mut HttpOptions| options.tls = Some(tls());
+    let Some(server) = Server::start("a_client_that_knows_the_certificate_is_served", secured) else { return };
+    let address = server.address;
+    let answer = tokio::runtime::Runtime::new().unwrap().block_on(async {
+        let mut roots = RootCertStore::empty();
+        roots.add(CertificateDer::from_pem_file(file("certificate.pem")).unwrap()).unwrap();
+        let config = ClientConfig::builder_with_provider(Arc::new(ring::default_provider()))
+            .with_safe_default_protocol_versions()
+            .unwrap()
+            .with_root_certificates(roots)
+            .with_no_client_auth();
+        let stream = TcpStream::connect(address).await.unwrap();
+        let name = ServerName::try_from("localhost").unwrap();
+        let mut stream = TlsConnector::from(Arc::new(config)).connect(name, stream).await.unwrap();
+        let host = format!("localhost:{}", address.port());
+        let token = format!("Bearer {FIRST}");
+        let headers = [
+            ("Host", host.as_str()),
+            ("Authorization", token.as_str()),
+            ("Content-Type", "application/json"),
+            ("Accept", "application/json, text/event-stream"),
+        ];
+        stream.write_all(&request("POST", "/mcp", &headers, &initialize("2025-11-25"))).await.unwrap();
+        let mut answer = Vec::new();
+        let _ = stream.read_to_end(&mut answer).await;
+        Answer::parse(&answer)
+    });
+    assert_eq!(answer.result()["protocolVersion"], "2025-11-25");
+}
+
+#[tokio::test]
+async fn other_machines_need_tls_or_a_word_for_going_without() {
+    let options = || HttpOptions::new(Tokens::parse(FIRST).unwrap());
+    let public = "0.0.0.0:0".parse().unwrap();
+    assert!(matches!(HttpServer::bind(public, options()).await, Err(HttpError::Public(_))));
+    let mut with_tls = options();
+    with_tls.tls = Some(tls());
+    assert!(HttpServer::bind(public, with_tls).await.unwrap().url().starts_with("https://"));
+    let mut insecure = options();
+    insecure.insecure = true;
+    assert!(HttpServer::bind(public, insecure).await.is_ok());
+    for loopback in ["127.0.0.1:0", "[::1]:0"] {
+        match HttpServer::bind(loopback.parse().unwrap(), options()).await {
+            Ok(_) => {}
+            // A machine may have no IPv6.
+            Err(error) => assert!(matches!(error, HttpError::Listen { .. }), "{error}"),
+        }
+    }
+    let mut odd = options();
+    odd.origins = vec!["*".to_owned()];
+    assert!(matches!(HttpServer::bind("127.0.0.1:0".parse().unwrap(), odd).await, Err(HttpError::Origin(_))));
+}
+
+#[test]
+fn a_certificate_that_is_none_is_said() {
+    let error = Tls::load(&file("key.pem"), &file("key.pem")).unwrap_err();
+    assert!(error.to_string().contains("cannot be used together"), "{error}");
+    let error = Tls::load(&file("absent.pem"), &file("key.pem")).unwrap_err();
+    assert!(error.to_string().contains("absent.pem"), "{error}");
+}

@@ -1,0 +1,155 @@
+//! Sessions and their boxes.
+
+use std::time::Duration;
+
+use hotcell_mcp::http::HttpOptions;
+use serde_json::json;
+
+use super::client::{Session, raw, request};
+use super::server::{FIRST, SECOND, Server, runs, until, word};
+
+/// Starts something in a session that is there until its box ends.
+fn linger(session: &Session) -> String {
+    let word = word();
+    session.shell(&format!("setsid sleep {word} >/dev/null 2>&1 &"));
+    until("the process", || runs(&word));
+    word
+}
+
+#[test]
+fn each_session_has_a_box_of_its_own() {
+    let Some(server) = Server::start("each_session_has_a_box_of_its_own", |_| {}) else { return };
+    let (first, second) = (Session::begin(server.address, FIRST), Session::begin(server.address, FIRST));
+    assert_ne!(first.id, second.id);
+    assert_eq!(first.shell("echo mine > /tmp/mark; echo mine > mark; cat /tmp/mark mark"), "mine\nmine\n");
+    assert_eq!(second.shell("cat /tmp/mark mark 2>/dev/null; ls /proc | grep -c '^[0-9]'").lines().count(), 1);
+    // It is kept between calls, and the user's files are not touched.
+    assert_eq!(first.shell("cat mark"), "mine\n");
+    assert!(!server.workspace.path().join("mark").exists());
+}
+
+#[test]
+fn a_session_belongs_to_its_token() {
+    let Some(server) = Server::start("a_session_belongs_to_its_token", |_| {}) else { return };
+    let mine = Session::begin(server.address, FIRST);
+    let word = linger(&mine);
+    let foreign = mine.with_token(SECOND);
+    for method in ["GET", "DELETE"] {
+        assert_eq!(foreign.send(method, "").status, 404, "{method}");
+    }
+    assert_eq!(foreign.call("exec_shell", json!({ "command": "id" })).status, 404);
+    assert!(runs(&word) && mine.shell("echo still here") == "still here\n");
+    // Who has the token may end it.
+    assert_eq!(mine.send("DELETE", "").status, 202);
+    until("the end of the box", || !runs(&word));
+    assert_eq!(mine.call("exec_shell", json!({ "command": "id" })).status, 404);
+}
+
+#[test]
+fn the_end_of_a_session_ends_a_call_that_runs() {
+    let Some(server) = Server::start("the_end_of_a_session_ends_a_call_that_runs", |_| {}) else { return };
+    let session = Session::begin(server.address, FIRST);
+    let word = word();
+    let (running, command) = (session.with_token(FIRST), format!("sleep {word}"));
+    let call = std::thread::spawn(move || running.call("exec_shell", json!({ "command": command })));
+    until("the process", || runs(&word));
+    assert_eq!(session.send("DELETE", "").status, 202);
+    assert!(!runs(&word), "the box is gone when the answer comes");
+    call.join().unwrap();
+}
+
+#[test]
+fn there_are_only_so_many_sessions() {
+    let two = |options: &mut HttpOptions| options.sessions.sessions = 2;
+    let Some(server) = Server::start("there_are_only_so_many_sessions", two) else { return };
+    let first = Session::begin(server.address, FIRST);
+    let _second = Session::begin(server.address, SECOND);
+    let third = Session::try_begin(server.address, FIRST);
+    assert_eq!((third.status, third.header("mcp-session-id")), (503, None));
+    assert_eq!(first.shell("echo ok"), "ok\n");
+    first.send("DELETE", "");
+    Session::begin(server.address, FIRST);
+}
+
+#[test]
+fn a_session_in_which_nothing_happens_ends() {
+    let short = |options: &mut HttpOptions| options.sessions.idle = Duration::from_millis(600);
+    let Some(server) = Server::start("a_session_in_which_nothing_happens_ends", short) else { return };
+    let session = Session::begin(server.address, FIRST);
+    let word = linger(&session);
+    // A call that runs is not nothing.
+    assert_eq!(session.shell("sleep 1.5; echo done"), "done\n");
+    until("the end of the box", || !runs(&word));
+    assert_eq!(session.call("exec_shell", json!({ "command": "id" })).status, 404);
+}
+
+#[test]
+fn no_session_is_for_ever() {
+    let short = |options: &mut HttpOptions| options.sessions.total = Duration::from_millis(1500);
+    let Some(server) = Server::start("no_session_is_for_ever", short) else { return };
+    let session = Session::begin(server.address, FIRST);
+    let word = linger(&session);
+    until("the end of the session", || session.ask("ping", json!({})).status == 404);
+    until("the end of the box", || !runs(&word));
+}
+
+#[test]
+fn the_end_of_the_server_ends_all_boxes() {
+    let Some(mut server) = Server::start("the_end_of_the_server_ends_all_boxes", |_| {}) else { return };
+    let sessions = [FIRST, SECOND].map(|token| Session::begin(server.address, token));
+    let words = sessions.each_ref().map(linger);
+    server.stop();
+    assert!(!words.iter().any(|word| runs(word)), "a box is left");
+}
+
+#[test]
+fn a_call_can_be_cancelled_and_tells_how_far_it_is() {
+    let Some(server) = Server::start("a_call_can_be_cancelled_and_tells_how_far_it_is", |_| {}) else { return };
+    let session = Session::begin(server.address, FIRST);
+    let word = word();
+    let (running, command) = (session.with_token(FIRST), format!("echo begun; sleep {word}"));
+    let params =
+        json!({ "name": "exec_shell", "arguments": { "command": command }, "_meta": { "progressToken": "p" } });
+    let call = std::thread::spawn(move || {
+        running.post(&json!({ "jsonrpc": "2.0", "id": 41, "method": "tools/call", "params": params }))
+    });
+    until("the process", || runs(&word));
+    let params = json!({ "requestId": 41, "reason": "enough" });
+    let cancel = json!({ "jsonrpc": "2.0", "method": "notifications/cancelled", "params": params });
+    assert_eq!(session.post(&cancel).status, 202);
+    until("the end of the process", || !runs(&word));
+    let messages = call.join().unwrap().messages();
+    let progress = |message: &serde_json::Value| message["params"]["progressToken"] == "p";
+    assert!(messages.iter().any(progress), "{messages:?}");
+    assert!(!messages.iter().any(|message| message["id"] == 41 && message["result"].is_object()), "{messages:?}");
+    assert_eq!(session.shell("echo after"), "after\n");
+}
+
+/// Later versions of the protocol have no sessions over HTTP, and so nothing that a box could belong to.
+#[test]
+fn without_a_session_nothing_runs() {
+    let Some(server) = Server::start("without_a_session_nothing_runs", |_| {}) else { return };
+    let meta = json!({
+        "io.modelcontextprotocol/protocolVersion": "2026-07-28",
+        "io.modelcontextprotocol/clientInfo": { "name": "by hand", "version": "1" },
+        "io.modelcontextprotocol/clientCapabilities": {},
+    });
+    let word = word();
+    let arguments = json!({ "command": format!("setsid sleep {word} & sleep 1") });
+    let params = json!({ "name": "exec_shell", "arguments": arguments, "_meta": meta });
+    let body = json!({ "jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": params }).to_string();
+    let (host, token) = (server.address.to_string(), format!("Bearer {FIRST}"));
+    let mut headers = vec![
+        ("Host", host.as_str()),
+        ("Authorization", token.as_str()),
+        ("Content-Type", "application/json"),
+        ("Accept", "application/json, text/event-stream"),
+    ];
+    let plain = raw(server.address, &request("POST", "/mcp", &headers, &body));
+    headers.extend([("MCP-Protocol-Version", "2026-07-28"), ("Mcp-Method", "tools/call"), ("Mcp-Name", "exec_shell")]);
+    let modern = raw(server.address, &request("POST", "/mcp", &headers, &body));
+    for answer in [plain, modern] {
+        assert!(answer.status >= 400, "{answer:?}");
+    }
+    assert!(!runs(&word));
+}

@@ -1,0 +1,107 @@
+//! Who is not let in.
+
+use std::io::{Read, Write};
+use std::net::TcpStream;
+use std::time::Duration;
+
+use super::client::{Answer, Session, initialize, raw, request};
+use super::server::{FIRST, Server};
+
+/// What a request needs to be let in, for tests to change one thing of.
+fn good(server: &Server) -> Vec<(&'static str, String)> {
+    vec![
+        ("Host", server.address.to_string()),
+        ("Authorization", format!("Bearer {FIRST}")),
+        ("Content-Type", "application/json".to_owned()),
+        ("Accept", "application/json, text/event-stream".to_owned()),
+    ]
+}
+
+fn ask(server: &Server, method: &str, path: &str, headers: &[(&'static str, String)], body: &str) -> Answer {
+    let headers: Vec<(&str, &str)> = headers.iter().map(|(name, value)| (*name, value.as_str())).collect();
+    let answer = raw(server.address, &request(method, path, &headers, body));
+    let grants = answer.headers.iter().any(|(name, _)| name.starts_with("access-control-"));
+    assert!(!grants, "a page is granted something: {answer:?}");
+    answer
+}
+
+fn changed(server: &Server, name: &'static str, value: Option<&str>) -> u16 {
+    let mut headers = good(server);
+    headers.retain(|(known, _)| *known != name);
+    headers.extend(value.map(|value| (name, value.to_owned())));
+    ask(server, "POST", "/mcp", &headers, &initialize("2025-06-18")).status
+}
+
+#[test]
+fn strangers_and_pages_are_refused() {
+    let Some(server) = Server::start("strangers_and_pages_are_refused", |_| {}) else { return };
+    assert_eq!(changed(&server, "X-Nothing", None), 200, "the request that is changed has to be a good one");
+
+    assert_eq!(changed(&server, "Authorization", None), 401);
+    assert_eq!(changed(&server, "Authorization", Some("Bearer the-first-token-of-the-test")), 401);
+    assert_eq!(changed(&server, "Authorization", Some(&format!("Basic {FIRST}"))), 401);
+    assert_eq!(changed(&server, "Host", Some("evil.test")), 403);
+    assert_eq!(changed(&server, "Host", Some(&format!("evil.test:{}", server.address.port()))), 403);
+    assert_eq!(changed(&server, "Host", None), 400);
+    assert_eq!(changed(&server, "Origin", Some("https://evil.test")), 403);
+    assert_eq!(changed(&server, "Origin", Some("null")), 403);
+    assert_eq!(changed(&server, "Content-Type", Some("text/plain")), 415);
+    assert_eq!(changed(&server, "Content-Type", Some("application/jsonfoo")), 415);
+    assert_eq!(changed(&server, "Content-Type", None), 415);
+
+    let preflight = [
+        ("Host", server.address.to_string()),
+        ("Origin", format!("http://{}", server.address)),
+        ("Access-Control-Request-Method", "POST".to_owned()),
+    ];
+    assert_eq!(ask(&server, "OPTIONS", "/mcp", &preflight, "").status, 403);
+    assert_eq!(ask(&server, "OPTIONS", "/mcp", &good(&server), "").status, 405);
+    assert_eq!(ask(&server, "PUT", "/mcp", &good(&server), "{}").status, 405);
+    assert_eq!(ask(&server, "POST", "/", &good(&server), "{}").status, 404);
+    let unauthorized = ask(&server, "GET", "/.well-known/oauth-protected-resource", &preflight[..1], "");
+    assert_eq!((unauthorized.status, unauthorized.header("www-authenticate")), (401, Some("Bearer")));
+}
+
+#[test]
+fn pages_that_were_named_are_answered() {
+    let named = |options: &mut hotcell_mcp::http::HttpOptions| {
+        options.origins = vec!["https://app.example".to_owned()];
+        options.names = vec!["box.example".to_owned()];
+    };
+    let Some(server) = Server::start("pages_that_were_named_are_answered", named) else { return };
+    assert_eq!(changed(&server, "Origin", Some("https://app.example")), 200);
+    assert_eq!(changed(&server, "Origin", Some("https://app.example.evil.test")), 403);
+    assert_eq!(changed(&server, "Host", Some(&format!("box.example:{}", server.address.port()))), 200);
+}
+
+#[test]
+fn bodies_are_bounded_in_length_and_time() {
+    let impatient = |options: &mut hotcell_mcp::http::HttpOptions| {
+        options.longest_body = 4096;
+        options.patience = Duration::from_millis(300);
+    };
+    let Some(server) = Server::start("bodies_are_bounded_in_length_and_time", impatient) else { return };
+    let long = format!("{{\"filler\": \"{}\"}}", "x".repeat(5000));
+    assert_eq!(ask(&server, "POST", "/mcp", &good(&server), &long).status, 413);
+    assert_eq!(ask(&server, "POST", "/mcp", &good(&server), "no json").status, 400);
+
+    let head = |rest: &str| {
+        let mut headers: String = good(&server).iter().map(|(name, value)| format!("{name}: {value}\r\n")).collect();
+        headers.push_str("Connection: close\r\n");
+        format!("POST /mcp HTTP/1.1\r\n{headers}{rest}")
+    };
+    // One that does not say how long it is.
+    let chunk = format!("{:x}\r\n{}\r\n", 2000, "x".repeat(2000));
+    let chunked = head("Transfer-Encoding: chunked\r\n\r\n") + &chunk.repeat(3) + "0\r\n\r\n";
+    assert_eq!(raw(server.address, chunked.as_bytes()).status, 413);
+    // One that does not come.
+    assert_eq!(raw(server.address, head("Content-Length: 100\r\n\r\n{").as_bytes()).status, 408);
+    // A head that does not come.
+    let mut stream = TcpStream::connect(server.address).unwrap();
+    stream.set_read_timeout(Some(Duration::from_secs(30))).unwrap();
+    stream.write_all(b"POST /mcp HTTP/1.1\r\nHost: ").unwrap();
+    let mut rest = Vec::new();
+    stream.read_to_end(&mut rest).expect("the server keeps the connection");
+    // Others are served meanwhile and after.
+    assert!(!Session::begin(server.address, FIRST).id.is_empty());
+}
