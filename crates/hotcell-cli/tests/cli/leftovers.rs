@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use super::place::Place;
 
 /// Whether a process with this word in its command line exists.
-fn runs(word: &str) -> bool {
+pub(crate) fn runs(word: &str) -> bool {
     let processes = fs::read_dir("/proc").unwrap().flatten();
     processes
         .filter_map(|entry| fs::read(entry.path().join("cmdline")).ok())

@@ -13,6 +13,12 @@ mod import;
 mod json;
 mod leftovers;
 mod limits;
+#[cfg(feature = "mcp")]
+mod mcp;
+#[cfg(feature = "mcp")]
+mod mcp_client;
+#[cfg(feature = "mcp")]
+mod mcp_http;
 mod other_commands;
 mod place;
 mod plan;
