@@ -1,17 +1,19 @@
 //! What all connections share.
 
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use hotcell::Engine;
 use hotcell::policy::NetworkMode;
 use hotcell::tools::{OpenError, Toolbox, ToolboxOptions};
+use rmcp::ErrorData;
 
 use crate::instructions;
 
 /// The engine, and what the box of a connection is made of.
 #[derive(Debug)]
 pub struct Host {
-    engine: Engine,
+    /// None when the host is closed.
+    engine: Mutex<Option<Engine>>,
     options: ToolboxOptions,
     instructions: String,
     /// The first box, which nobody has yet.
@@ -23,7 +25,7 @@ impl Host {
     pub async fn new(engine: Engine, options: ToolboxOptions) -> Result<Self, OpenError> {
         let first = Toolbox::open(&engine, options.clone()).await?;
         let instructions = instructions::for_model(&options.policy, &options.workspace, first.report());
-        Ok(Self { engine, options, instructions, first: Mutex::new(Some(first)) })
+        Ok(Self { engine: Mutex::new(Some(engine)), options, instructions, first: Mutex::new(Some(first)) })
     }
 
     /// What a model is told about the box.
@@ -36,22 +38,32 @@ impl Host {
     }
 
     /// A box that nobody else has.
-    pub(crate) async fn open(&self) -> Result<Toolbox, OpenError> {
-        match self.take_first() {
-            Some(first) => Ok(first),
-            None => Toolbox::open(&self.engine, self.options.clone()).await,
+    pub(crate) async fn open(&self) -> Result<Toolbox, ErrorData> {
+        if let Some(first) = lock(&self.first).take() {
+            return Ok(first);
         }
+        let engine = lock(&self.engine).clone();
+        let Some(engine) = engine else {
+            return Err(ErrorData::internal_error("the server is ending", None));
+        };
+        Toolbox::open(&engine, self.options.clone())
+            .await
+            .map_err(|error| ErrorData::internal_error(format!("the box could not be made: {error}"), None))
     }
 
-    /// Ends the engine and every box that is left.
-    pub async fn close(self) {
-        if let Some(first) = self.take_first() {
+    /// Ends the engine and the box that nobody had. Connections end before this, with their boxes.
+    pub async fn close(&self) {
+        let first = lock(&self.first).take();
+        if let Some(first) = first {
             first.close().await;
         }
-        self.engine.close().await;
+        let engine = lock(&self.engine).take();
+        if let Some(engine) = engine {
+            engine.close().await;
+        }
     }
+}
 
-    fn take_first(&self) -> Option<Toolbox> {
-        self.first.lock().unwrap_or_else(PoisonError::into_inner).take()
-    }
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

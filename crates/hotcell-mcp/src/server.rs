@@ -86,10 +86,7 @@ impl Server {
         if ended.is_cancelled() {
             return Err(ErrorData::invalid_request("the session has ended", None));
         }
-        toolbox
-            .get_or_try_init(|| host.open())
-            .await
-            .map_err(|error| ErrorData::internal_error(format!("the box could not be made: {error}"), None))
+        toolbox.get_or_try_init(|| host.open()).await
     }
 
     /// Keeps a session from ending for being idle. What has no session has no box.

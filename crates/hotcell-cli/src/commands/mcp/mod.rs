@@ -58,9 +58,7 @@ async fn serve(arguments: McpArguments) -> Result<u8, Failure> {
         }
     };
     // Whatever happened, nothing stays behind.
-    if let Some(host) = Arc::into_inner(host) {
-        host.close().await;
-    }
+    host.close().await;
     served.map(|()| exit::SUCCESS).map_err(|error| Failure::new("mcp", error))
 }
 
