@@ -76,6 +76,9 @@ fn what_is_no_message_is_answered_and_does_no_harm() {
     // Too early to mean anything, and no reason to go.
     client.say(&json!({ "jsonrpc": "2.0", "method": "notifications/initialized" }));
     client.say(&json!({ "jsonrpc": "2.0", "id": 1, "result": {} }));
+    assert_eq!(client.ask("ping", json!({})), json!({}));
+    assert_eq!(client.fails("tools/list", json!({}))["code"], -32602);
+    client.say(&json!({ "jsonrpc": "2.0", "method": "notifications/initialized" }));
     let codes = |client: &mut Client, bytes: &[u8]| {
         client.say_bytes(bytes);
         client.hear().unwrap()["error"]["code"].clone()

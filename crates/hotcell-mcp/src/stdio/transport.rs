@@ -6,7 +6,7 @@
 use std::io;
 use std::sync::Arc;
 
-use rmcp::model::ErrorData;
+use rmcp::model::{ClientRequest, ErrorData, GetMeta, ProtocolVersion};
 use rmcp::service::{RoleServer, RxJsonRpcMessage, TxJsonRpcMessage};
 use rmcp::transport::Transport;
 use serde_json::Value;
@@ -26,8 +26,8 @@ type Outgoing = TxJsonRpcMessage<RoleServer>;
 pub(super) struct LineTransport<R, W> {
     lines: Lines<R>,
     output: Arc<Mutex<W>>,
-    /// Whether the client has asked for anything yet.
-    asked: bool,
+    /// Whether the conversation has begun.
+    begun: bool,
     /// What has to be said before the next line is read.
     reply: Option<Outgoing>,
 }
@@ -38,7 +38,7 @@ where
     W: AsyncWrite + Send + Unpin + 'static,
 {
     pub(super) fn new(input: R, output: W) -> Self {
-        Self { lines: Lines::new(input, LONGEST_LINE), output: Arc::new(Mutex::new(output)), asked: false, reply: None }
+        Self { lines: Lines::new(input, LONGEST_LINE), output: Arc::new(Mutex::new(output)), begun: false, reply: None }
     }
 }
 
@@ -64,9 +64,9 @@ where
             match understand(self.lines.next().await.ok()??) {
                 Ok(None) => {}
                 Ok(Some(message)) => {
-                    self.asked |= matches!(message, Incoming::Request(_));
-                    // Nothing can be meant by an answer or a notification before the first request, and rmcp would end there.
-                    if self.asked {
+                    self.begun |= begins(&message);
+                    // Nothing can be meant by an answer or a notification before that, and rmcp would end there.
+                    if self.begun || matches!(message, Incoming::Request(_)) {
                         return Some(message);
                     }
                 }
@@ -77,6 +77,21 @@ where
 
     async fn close(&mut self) -> io::Result<()> {
         self.output.lock().await.flush().await
+    }
+}
+
+/// Whether rmcp takes this as the beginning of a conversation: a greeting, or a request that says all that a greeting would.
+fn begins(message: &Incoming) -> bool {
+    let Incoming::Request(request) = message else { return false };
+    match &request.request {
+        ClientRequest::InitializeRequest(_) => true,
+        ClientRequest::PingRequest(_) | ClientRequest::DiscoverRequest(_) => false,
+        other => {
+            let meta = other.get_meta();
+            let known = |version| ProtocolVersion::KNOWN_VERSIONS.contains(&version);
+            meta.missing_required_keys(&ProtocolVersion::NO_INITIALIZE).is_empty()
+                && meta.protocol_version().is_some_and(known)
+        }
     }
 }
 

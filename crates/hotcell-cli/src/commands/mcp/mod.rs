@@ -8,6 +8,7 @@ mod snippet;
 mod stop;
 mod token_file;
 
+use std::io::{self, IsTerminal};
 use std::path::Path;
 use std::sync::Arc;
 
@@ -21,8 +22,8 @@ use hotcell_mcp::{Host, stdio};
 use tokio::runtime::Runtime;
 
 use super::prepare;
-use crate::exit;
 use crate::failure::Failure;
+use crate::{exit, output};
 pub(crate) use arguments::{EXAMPLES, McpArguments};
 
 /// Serves until the client is gone or a signal comes.
@@ -53,6 +54,11 @@ async fn serve(arguments: McpArguments) -> Result<u8, Failure> {
             Ok(())
         }
         None => {
+            if io::stdin().is_terminal() {
+                output::message(
+                    "waiting for a client on stdin; `hotcell mcp --print-config NAME` says how one is told of this",
+                );
+            }
             let (input, output) = stdio::streams();
             stdio::serve(Arc::clone(&host), input, output, stop).await
         }
