@@ -40,7 +40,8 @@ pub(crate) struct Seat {
     used: Mutex<Instant>,
     busy: AtomicUsize,
     server: OnceLock<WeakServer>,
-    _permit: OwnedSemaphorePermit,
+    /// Given back when the session ends, whoever still holds the seat then.
+    permit: Mutex<Option<OwnedSemaphorePermit>>,
 }
 
 impl Seat {
@@ -100,7 +101,7 @@ impl Seats {
             used: Mutex::new(now),
             busy: AtomicUsize::new(0),
             server: OnceLock::new(),
-            _permit: permit,
+            permit: Mutex::new(Some(permit)),
         }))
     }
 
@@ -118,10 +119,11 @@ impl Seats {
 
     /// Gives the place up and removes the session's box.
     pub(super) async fn end(&self, id: &str) {
-        let seat = lock(&self.taken).remove(id);
-        if let Some(server) = seat.and_then(|seat| seat.server.get().and_then(WeakServer::upgrade)) {
+        let Some(seat) = lock(&self.taken).remove(id) else { return };
+        if let Some(server) = seat.server.get().and_then(WeakServer::upgrade) {
             server.close().await;
         }
+        drop(lock(&seat.permit).take());
     }
 
     /// The sessions whose time is over.
