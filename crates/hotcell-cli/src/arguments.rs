@@ -122,6 +122,12 @@ pub(crate) enum Command {
     ///
     /// The box is that of `hotcell run`, with a terminal, and without a time limit unless you set one.
     Shell(ShellArguments),
+    /// Run code in a box, or start a prompt that remembers
+    ///
+    /// The box is that of `hotcell run`. The code comes from `-c`, a file or stdin; on a terminal, without any of these, it is typed,
+    /// and the time limit is then for each piece of code, if you set one.
+    #[command(after_help = crate::arguments_code::EXAMPLES)]
+    Code(crate::arguments_code::CodeArguments),
     /// Attack a box from inside, and show what held
     ///
     /// Every attack is tried without a box first: where it fails there too it proves nothing, and counts as vacuous.
@@ -166,6 +172,7 @@ impl Command {
     pub(crate) fn wants_json(&self) -> bool {
         match self {
             Self::Run(arguments) => arguments.json,
+            Self::Code(arguments) => arguments.json,
             Self::Plan(arguments) => arguments.json,
             Self::Doctor(arguments) => arguments.json,
             #[cfg(target_os = "linux")]

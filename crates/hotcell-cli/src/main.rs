@@ -3,6 +3,7 @@
 //! One file per command in `commands`, exit codes in `exit`, everything that is printed goes through `output`.
 
 mod arguments;
+mod arguments_code;
 #[cfg(target_os = "linux")]
 mod arguments_image;
 mod commands;
@@ -52,6 +53,7 @@ fn execute(command: Command) -> Result<u8, Failure> {
         Command::Plan(arguments) => commands::plan::execute(arguments),
         Command::Doctor(arguments) => commands::doctor::execute(&arguments),
         Command::Shell(arguments) => commands::shell::execute(arguments),
+        Command::Code(arguments) => commands::code::execute(arguments),
         #[cfg(target_os = "linux")]
         Command::Verify(arguments) => commands::verify::execute(&arguments),
         #[cfg(target_os = "linux")]

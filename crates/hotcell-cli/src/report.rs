@@ -20,9 +20,7 @@ pub(crate) struct RunReport<'a> {
     exit_code: u8,
     signal: Option<i32>,
     #[serde(flatten)]
-    stdout: StdoutReport,
-    #[serde(flatten)]
-    stderr: StderrReport,
+    streams: StreamsReport,
     usage: &'a Usage,
     enforcement: &'a [Enforcement],
     violations: &'a [Violation],
@@ -74,6 +72,40 @@ impl StreamReport {
     }
 }
 
+/// Both streams, as fields of the object that they are in.
+#[derive(Serialize)]
+pub(crate) struct StreamsReport {
+    #[serde(flatten)]
+    stdout: StdoutReport,
+    #[serde(flatten)]
+    stderr: StderrReport,
+}
+
+impl From<Streams> for StreamsReport {
+    fn from(streams: Streams) -> Self {
+        let (stdout, stderr) = match streams {
+            Streams::Captured { stdout, stderr } => (StreamReport::captured(stdout), StreamReport::captured(stderr)),
+            Streams::Passed { stdout, stderr } => (StreamReport::passed(stdout), StreamReport::passed(stderr)),
+        };
+        Self {
+            stdout: StdoutReport {
+                stdout: stdout.text,
+                stdout_base64: stdout.base64,
+                stdout_bytes: stdout.bytes,
+                stdout_truncated: stdout.truncated,
+                stdout_cut_at: stdout.cut_at,
+            },
+            stderr: StderrReport {
+                stderr: stderr.text,
+                stderr_base64: stderr.base64,
+                stderr_bytes: stderr.bytes,
+                stderr_truncated: stderr.truncated,
+                stderr_cut_at: stderr.cut_at,
+            },
+        }
+    }
+}
+
 #[derive(Serialize)]
 struct StdoutReport {
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -105,10 +137,6 @@ struct StderrReport {
 impl<'a> RunReport<'a> {
     /// The report of a command that ran.
     pub(crate) fn new(outcome: &'a Outcome, streams: Streams) -> Self {
-        let (stdout, stderr) = match streams {
-            Streams::Captured { stdout, stderr } => (StreamReport::captured(stdout), StreamReport::captured(stderr)),
-            Streams::Passed { stdout, stderr } => (StreamReport::passed(stdout), StreamReport::passed(stderr)),
-        };
         Self {
             backend: outcome.report.backend,
             isolation: outcome.report.isolation,
@@ -118,20 +146,7 @@ impl<'a> RunReport<'a> {
                 Status::Signaled(signal) => Some(signal),
                 _ => None,
             },
-            stdout: StdoutReport {
-                stdout: stdout.text,
-                stdout_base64: stdout.base64,
-                stdout_bytes: stdout.bytes,
-                stdout_truncated: stdout.truncated,
-                stdout_cut_at: stdout.cut_at,
-            },
-            stderr: StderrReport {
-                stderr: stderr.text,
-                stderr_base64: stderr.base64,
-                stderr_bytes: stderr.bytes,
-                stderr_truncated: stderr.truncated,
-                stderr_cut_at: stderr.cut_at,
-            },
+            streams: streams.into(),
             usage: &outcome.usage,
             enforcement: &outcome.report.controls,
             violations: &outcome.violations,

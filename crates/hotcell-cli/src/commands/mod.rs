@@ -1,5 +1,6 @@
 //! One file per command.
 
+pub(crate) mod code;
 pub(crate) mod completions;
 pub(crate) mod doctor;
 #[cfg(target_os = "linux")]
@@ -22,7 +23,7 @@ use std::future::Future;
 use std::io;
 use std::path::PathBuf;
 
-use hotcell::config::{Config, RemoteConfig};
+use hotcell::config::{Bound, Config, Layer, Origin, RemoteConfig, Sourced};
 use hotcell::runtime::{Isolation, RuntimeChoice, RuntimeKind};
 use hotcell::settings::{Request, Settings};
 use hotcell::{Engine, EngineError, EngineOptions, Progress};
@@ -36,6 +37,13 @@ fn block_on<T>(future: impl Future<Output = Result<T, Failure>>) -> Result<T, Fa
         .build()
         .map_err(|error: io::Error| Failure::new("runtime", format!("could not start: {error}")))?;
     runtime.block_on(future)
+}
+
+/// A person is there to end it. Files, variables and flags can still set a limit.
+fn without_time_limit() -> Config {
+    let mut defaults = Config::default();
+    defaults.limits.timeout = Some(Sourced::new(Bound::Unlimited, Origin::layer(Layer::Default)));
+    defaults
 }
 
 /// Refuses what was asked for in so many words and would not be used: people would think that it was.

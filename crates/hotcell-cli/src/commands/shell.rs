@@ -3,9 +3,8 @@
 use std::io::{self, IsTerminal};
 use std::path::Path;
 
-use hotcell::config::{Bound, Config, Layer, Origin, Sourced};
-
 use super::run::{Job, run};
+use super::without_time_limit;
 use crate::arguments::ShellArguments;
 use crate::failure::Failure;
 
@@ -29,11 +28,4 @@ pub(crate) fn execute(arguments: ShellArguments) -> Result<u8, Failure> {
         verbose: arguments.verbose,
         report: None,
     })
-}
-
-/// A person is there to end it. Files, variables and flags can still set a limit.
-fn without_time_limit() -> Config {
-    let mut defaults = Config::default();
-    defaults.limits.timeout = Some(Sourced::new(Bound::Unlimited, Origin::layer(Layer::Default)));
-    defaults
 }

@@ -13,8 +13,8 @@ use crate::failure::Failure;
 use crate::progress::Pulls;
 use crate::report::Streams;
 use crate::terminal::{self, RawMode};
-use signals::{Event, Signals};
 
+pub(crate) use signals::{Event, Signals};
 pub(crate) use sink::Sink;
 pub(crate) use stdin::mode as stdin_mode;
 

@@ -43,6 +43,23 @@ impl RawMode {
     }
 }
 
+/// The mode that the user's terminal has now, put back when this is dropped, whoever changed it meanwhile.
+pub(crate) struct KeptMode(Option<Termios>);
+
+impl KeptMode {
+    pub(crate) fn keep() -> Self {
+        Self(tcgetattr(rustix::stdio::stdin()).ok())
+    }
+}
+
+impl Drop for KeptMode {
+    fn drop(&mut self) {
+        if let Some(before) = &self.0 {
+            let _ = tcsetattr(rustix::stdio::stdin(), OptionalActions::Now, before);
+        }
+    }
+}
+
 impl Drop for RawMode {
     fn drop(&mut self) {
         // A terminal that is gone needs no restoring.
