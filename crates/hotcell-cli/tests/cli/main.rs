@@ -4,6 +4,7 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "tests assert by panicking")]
 
 mod bad_servers;
+mod code;
 mod engines;
 mod exit_codes;
 mod hostile_images;

@@ -96,8 +96,9 @@ async fn in_engine(engine: &Engine, settings: Settings, job: Job, pulls: &Pulls)
     closed.map(|()| code)
 }
 
-fn languages(_settings: &Settings) -> Languages {
-    Languages::default()
+/// Those that are built in, and those of the user's file.
+fn languages(settings: &Settings) -> Languages {
+    settings.languages.iter().fold(Languages::default(), |known, (name, command)| known.with(name, command.clone()))
 }
 
 async fn once(

@@ -1,0 +1,243 @@
+//! `hotcell code`: once, and at a prompt.
+
+use std::fs;
+use std::os::unix::fs::{PermissionsExt, symlink};
+use std::process::Command;
+
+use super::place::{Place, Ran, has_program};
+use super::terminal::PYTHON;
+
+/// Runs its arguments on a terminal, and for each step waits for a text that was not there before and types another.
+const CONVERSATION: &str = r#"
+import json, os, pty, sys
+pid, terminal = pty.fork()
+if pid == 0:
+    os.execv(sys.argv[1], sys.argv[1:])
+shown, seen, steps = b"", 0, json.loads(os.environ["STEPS"])
+while True:
+    try:
+        piece = os.read(terminal, 65536)
+    except OSError:
+        break
+    if not piece:
+        break
+    shown += piece
+    while steps and steps[0][0].encode() in shown[seen:]:
+        awaited, typed = steps.pop(0)
+        seen = shown.index(awaited.encode(), seen) + len(awaited.encode())
+        os.write(terminal, typed.encode())
+os.write(1, shown)
+sys.exit(100 if steps else os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]))
+"#;
+
+/// What the terminal showed of a conversation.
+fn talk(place: &Place, arguments: &[&str], steps: &[(&str, &str)]) -> Ran {
+    let hotcell = place.command(arguments);
+    let mut command = Command::new(PYTHON);
+    command.args(["-c", CONVERSATION]).arg(hotcell.get_program()).args(hotcell.get_args());
+    command.current_dir(place.project());
+    for (name, value) in hotcell.get_envs() {
+        match value {
+            Some(value) => command.env(name, value),
+            None => command.env_remove(name),
+        };
+    }
+    command.env("STEPS", serde_json::to_string(steps).unwrap()).env("NO_COLOR", "1").env("TERM", "xterm");
+    command.env("XDG_STATE_HOME", place.home().join("state"));
+    Ran::of(command.output().unwrap())
+}
+
+fn can_run(place: &Place, test: &str) -> bool {
+    has_program(test, PYTHON) && place.has_boxes(test)
+}
+
+#[test]
+fn code_comes_from_the_command_line_a_file_or_stdin() {
+    let place = Place::new();
+    if !can_run(&place, "code_comes_from_the_command_line_a_file_or_stdin") {
+        return;
+    }
+    let ran = place.hotcell(&["code", "python", "-c", "print(6*7)"]);
+    assert_eq!((ran.code, ran.text(), ran.stderr.as_str()), (0, "42\n", ""));
+    // The box need not see the file.
+    let file = place.home().join("script");
+    fs::write(&file, "print('from a file')").unwrap();
+    assert_eq!(place.hotcell(&["code", "python", file.to_str().unwrap()]).text(), "from a file\n");
+    for arguments in [&["code", "python"][..], &["code", "python", "-"]] {
+        assert_eq!(place.hotcell_with_stdin(arguments, b"print('from stdin')").text(), "from stdin\n");
+    }
+    let ran = place.hotcell(&["code", "bash", "-c", "echo out; echo err >&2"]);
+    assert_eq!((ran.text(), ran.stderr.as_str()), ("out\n", "err\n"));
+}
+
+#[test]
+fn the_exit_status_is_that_of_the_code() {
+    let place = Place::new();
+    if !can_run(&place, "the_exit_status_is_that_of_the_code") {
+        return;
+    }
+    assert_eq!(place.hotcell(&["code", "python", "-c", "import sys; sys.exit(3)"]).code, 3);
+    assert_eq!(place.hotcell(&["code", "bash", "-c", "exit 4"]).code, 4);
+    let ran = place.hotcell(&["code", "python", "-c", "x = 1\nx / 0"]);
+    assert_eq!(ran.code, 1);
+    assert!(ran.stdout.is_empty(), "{ran:?}");
+    assert_eq!(ran.stderr.matches("ZeroDivisionError").count(), 1, "{ran:?}");
+    assert!(ran.stderr.contains("line 2"), "{ran:?}");
+    let ran = place.hotcell(&["code", "bash", "-c", "kill -9 $$"]);
+    assert_eq!(ran.code, 137, "{ran:?}");
+}
+
+#[test]
+fn a_time_limit_ends_code() {
+    let place = Place::new();
+    if !can_run(&place, "a_time_limit_ends_code") {
+        return;
+    }
+    let ran = place.hotcell(&["code", "--timeout", "500ms", "python", "-c", "import time; time.sleep(3600)"]);
+    assert_eq!(ran.code, 124, "{ran:?}");
+    assert!(ran.stderr.contains("timed out") && ran.stderr.contains("500ms"), "{ran:?}");
+}
+
+#[test]
+fn what_cannot_run_is_refused() {
+    let place = Place::new();
+    if !can_run(&place, "what_cannot_run_is_refused") {
+        return;
+    }
+    place.hotcell(&["code", "klingon", "-c", "x"]).assert_refused(&["klingon", "python"]);
+    place.hotcell(&["code", "python", "absent.py"]).assert_refused(&["absent.py"]);
+    place.hotcell_with_stdin(&["code", "python"], b"\xff").assert_refused(&["UTF-8"]);
+    place.hotcell(&["code", "--memory", "0", "python", "-c", "x"]).assert_refused(&["--memory"]);
+    place.hotcell(&["code", "python", "-c", "x", "file"]).assert_refused(&["cannot be used with"]);
+}
+
+#[test]
+fn the_policy_holds_for_code() {
+    let place = Place::new();
+    if !can_run(&place, "the_policy_holds_for_code") {
+        return;
+    }
+    let file = place.file("kept", "before");
+    let script = "open('kept', 'w').write('after')";
+    assert_eq!(place.hotcell(&["code", "python", "-c", script]).code, 1);
+    assert_eq!(fs::read_to_string(&file).unwrap(), "before");
+    assert_eq!(place.hotcell(&["code", "--write", ".", "python", "-c", script]).code, 0);
+    assert_eq!(fs::read_to_string(&file).unwrap(), "after");
+}
+
+#[test]
+fn one_object_says_everything() {
+    let place = Place::new();
+    if !can_run(&place, "one_object_says_everything") {
+        return;
+    }
+    let ran = place.hotcell(&["code", "--json", "python", "-c", "print('hi')\nraise ValueError('x')"]);
+    let object = ran.json();
+    assert_eq!((ran.code, object["exit_code"].as_u64()), (1, Some(1)), "{object}");
+    assert_eq!((&object["status"], &object["stdout"]), (&"failed".into(), &"hi\n".into()), "{object}");
+    assert_eq!(object["language"], "python");
+    assert!(object["enforcement"].as_array().is_some_and(|controls| !controls.is_empty()), "{object}");
+    let refused = place.hotcell(&["code", "--json", "klingon", "-c", "x"]).json();
+    assert_eq!(refused["error"]["exit_code"], 125);
+}
+
+/// A PNG of one pixel, as its own code would show it.
+const SHOWS: &str = r#"
+import base64
+class Shown:
+    def _repr_png_(self):
+        return base64.b64decode("iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNkYPhfDwAChwGA60e6kgAAAABJRU5ErkJggg==")
+    def _repr_svg_(self):
+        return "<svg xmlns='http://www.w3.org/2000/svg'/>"
+Shown()
+"#;
+
+#[test]
+fn images_become_new_files() {
+    let place = Place::new();
+    if !can_run(&place, "images_become_new_files") {
+        return;
+    }
+    let ran = place.hotcell(&["code", "python", "-c", SHOWS]);
+    assert_eq!(ran.code, 0, "{ran:?}");
+    assert!(ran.stderr.contains("image/png") && ran.stderr.contains("--save-images"), "{ran:?}");
+
+    let directory = place.project().join("images");
+    fs::create_dir(&directory).unwrap();
+    let other = place.file("other", "kept");
+    symlink(&other, directory.join("image-1.png")).unwrap();
+    let ran = place.hotcell(&["code", "--save-images", "images", "python", "-c", SHOWS]);
+    assert_eq!(ran.code, 0, "{ran:?}");
+    assert_eq!(fs::read_to_string(&other).unwrap(), "kept");
+    assert!(fs::read(directory.join("image-2.png")).unwrap().starts_with(b"\x89PNG"), "{ran:?}");
+    assert!(fs::read_to_string(directory.join("image-3.svg")).unwrap().starts_with("<svg"), "{ran:?}");
+    assert!(ran.stderr.contains("image-2.png"), "{ran:?}");
+
+    let object = place.hotcell(&["code", "--json", "--save-images", "images", "python", "-c", SHOWS]).json();
+    assert_eq!(object["images"], serde_json::json!(["images/image-4.png", "images/image-5.svg"]), "{object}");
+    let file = place.file("file", "");
+    place.hotcell(&["code", "--save-images", file.to_str().unwrap(), "python", "-c", "1"]).assert_refused(&["file"]);
+}
+
+#[test]
+fn the_prompt_remembers() {
+    let place = Place::new();
+    if !can_run(&place, "the_prompt_remembers") {
+        return;
+    }
+    let steps = [
+        ("python> ", "x = 6\r"),
+        ("python> ", "def f(y):\r    return x * y\r\r"),
+        ("python> ", "f(7) + 4200\r"),
+        ("4242", ":restart\r"),
+        ("python> ", "x\r"),
+        ("NameError", "print('still' + ' here')\r"),
+        ("still here", "\u{4}"),
+    ];
+    let ran = talk(&place, &["code", "python"], &steps);
+    assert_eq!(ran.code, 0, "{}", ran.text());
+    let history = place.home().join("state/hotcell/code-python");
+    assert_eq!(fs::metadata(&history).unwrap().permissions().mode() & 0o777, 0o600);
+    assert!(fs::read_to_string(&history).unwrap().contains("return x * y"));
+}
+
+#[test]
+fn ctrl_c_at_the_prompt_interrupts_the_code_alone() {
+    let place = Place::new();
+    if !can_run(&place, "ctrl_c_at_the_prompt_interrupts_the_code_alone") {
+        return;
+    }
+    let steps = [
+        ("python> ", "x = 77\r"),
+        ("python> ", "half typed\u{3}"),
+        ("python> ", "import time; print('sta' + 'rted', flush=True); time.sleep(3600)\r"),
+        ("started", "\u{3}"),
+        ("KeyboardInterrupt", "x + 7700\r"),
+        ("7777", "\u{4}"),
+    ];
+    let ran = talk(&place, &["code", "python"], &steps);
+    assert_eq!(ran.code, 0, "{}", ran.text());
+}
+
+#[test]
+fn what_code_shows_at_the_prompt_cannot_drive_the_terminal() {
+    let place = Place::new();
+    if !can_run(&place, "what_code_shows_at_the_prompt_cannot_drive_the_terminal") {
+        return;
+    }
+    let steps = [("python> ", "print('a\\x1b]0;' + 'title\\x07b')\r"), ("ab", "\u{4}")];
+    let ran = talk(&place, &["code", "python"], &steps);
+    assert_eq!(ran.code, 0, "{}", ran.text());
+    assert!(!ran.text().contains("\u{1b}]0;title"), "{}", ran.text());
+}
+
+#[test]
+fn a_signal_ends_code_that_runs_once() {
+    let place = Place::new();
+    if !can_run(&place, "a_signal_ends_code_that_runs_once") {
+        return;
+    }
+    let script = "print('ready', flush=True)\nimport time; time.sleep(3600)";
+    let ran = talk(&place, &["code", "python", "-c", script], &[("ready", "\u{3}")]);
+    assert_eq!(ran.code, 130, "{}", ran.text());
+}
