@@ -1,9 +1,10 @@
 //! `cargo xtask test`: everything that can run on this machine, and the truth about what could not.
 //!
-//! The steps, in order: set-up, lints, build, container engines if a test uses them, remote servers, tests, doc tests, the other architecture, the release binary doing
+//! The steps, in order: set-up, lints, build, container engines if a test uses them, remote servers, real clients of `hotcell mcp`, tests, doc tests, the other architecture, the release binary doing
 //! the README's main job, and, for root, the tests once more as an ordinary user. What cannot run is skipped by
 //! name, with the reason, and counted. Under `CI=true` a skip that an install could have avoided is a failure.
 
+mod agents;
 mod binaries;
 pub(crate) mod containers;
 mod enclosure;
@@ -90,6 +91,7 @@ fn steps(filter: Option<&str>, tally: &mut Tally) -> Result<()> {
         environment.extend(servers.environment());
         ordinary_environment.extend(servers.environment());
     }
+    agents::run(&binaries, filter, tally)?;
     progress::heading(match &enclosure {
         Ok(_) => "Tests, as root",
         Err(_) => "Tests",

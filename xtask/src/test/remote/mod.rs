@@ -28,8 +28,7 @@ use crate::{process, progress};
 
 use child::Server;
 use opensandbox::OpenSandbox;
-use python::Python;
-pub(crate) use python::REQUIREMENTS;
+pub(crate) use python::{Python, REQUIREMENTS};
 
 /// The real OpenSandbox server: its address, its key, and an image that it has.
 const OPENSANDBOX_URL: &str = "HOTCELL_TEST_OPENSANDBOX_URL";

@@ -1,4 +1,4 @@
-//! A Python with the official SDKs and OpenSandbox's server, kept in the user's cache.
+//! A Python with the official SDKs (of remote boxes, and of the Model Context Protocol) and OpenSandbox's server, kept in the user's cache.
 
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
@@ -14,13 +14,13 @@ pub(crate) const REQUIREMENTS: &str = include_str!("requirements.txt");
 
 /// Where it is.
 #[derive(Debug)]
-pub(super) struct Python {
+pub(crate) struct Python {
     directory: PathBuf,
 }
 
 impl Python {
     /// Finds it, or makes it: half a minute.
-    pub(super) fn provide() -> Result<Self> {
+    pub(crate) fn provide() -> Result<Self> {
         let system = setup::program("python3").context("python3 is not installed")?;
         let cache = debian::cache("sdk")?;
         let directory = cache.join(name(&system)?);
@@ -38,7 +38,7 @@ impl Python {
     }
 
     /// A program of it.
-    pub(super) fn program(&self, name: &str) -> PathBuf {
+    pub(crate) fn program(&self, name: &str) -> PathBuf {
         self.directory.join("bin").join(name)
     }
 }
