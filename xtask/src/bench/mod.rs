@@ -2,8 +2,8 @@
 //!
 //! The command builds the release `hotcell` and the release xtask, and lets the latter measure: what is compared is
 //! what users get. The results go to the terminal and to `docs/bench`. A number that misses its target is said, and is
-//! no failure: this measures, it does not judge. `bench containers` does the same for containers, and
-//! `bench remote` for remote boxes.
+//! no failure: this measures, it does not judge. `bench containers` does the same for containers, `bench remote` for
+//! remote boxes, and `bench tools` for what agents call.
 
 mod anatomy;
 mod boxes;
@@ -21,6 +21,7 @@ mod samples;
 mod spawned;
 mod targets;
 mod throughput;
+mod tools;
 mod variants;
 mod workload;
 
@@ -61,6 +62,7 @@ pub(crate) fn run(arguments: &[String]) -> Verdict {
     match arguments.split_first() {
         Some((first, rest)) if first == "containers" => return containers::run(rest),
         Some((first, rest)) if first == "remote" => return remote::run(rest),
+        Some((first, rest)) if first == "tools" => return tools::run(rest),
         _ => {}
     }
     let options = Options::parse(arguments, USUAL)?;

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use anyhow::{Context, Result, bail};
 
-pub(super) const USAGE: &str = "usage: cargo xtask bench [containers|remote] [--quick] [--rounds N] [--out DIR]";
+pub(super) const USAGE: &str = "usage: cargo xtask bench [containers|remote|tools] [--quick] [--rounds N] [--out DIR]";
 
 /// How much is measured, and where the result goes.
 #[derive(Debug, Clone, PartialEq, Eq)]
