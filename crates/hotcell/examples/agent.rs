@@ -26,7 +26,10 @@ fn scripted_model(turn: usize, last: Option<&ToolResult>) -> Turn {
     let exit_code = last.and_then(|result| result.structured["exit_code"].as_i64());
     match turn {
         0 => Turn::Call("read_file", json!({ "path": "sales.txt" })),
-        1 => Turn::Call("write_file", json!({ "path": "total.sh", "content": "awk '{ s += $2 } END { print s' sales.txt\n" })),
+        1 => Turn::Call(
+            "write_file",
+            json!({ "path": "total.sh", "content": "awk '{ s += $2 } END { print s' sales.txt\n" }),
+        ),
         2 => Turn::Call("exec_shell", json!({ "command": "sh total.sh", "timeout_ms": 10_000 })),
         // awk complained about a brace.
         3 if exit_code != Some(0) => {
@@ -42,7 +45,7 @@ fn scripted_model(turn: usize, last: Option<&ToolResult>) -> Turn {
 }
 
 /// Lets the model work in a directory until it is done; what it called, and whether that failed.
-pub async fn work(project: &Path) -> Result<Vec<(&'static str, bool)>, Box<dyn Error>> {
+pub(crate) async fn work(project: &Path) -> Result<Vec<(&'static str, bool)>, Box<dyn Error>> {
     let engine = Engine::new().await?;
     // What the model writes stays in a layer of the box until it is committed.
     let policy = Policy::builder().overlay(project).cwd(project).build()?;

@@ -12,9 +12,8 @@ use std::fs;
 
 #[tokio::test]
 async fn the_agent_of_the_example_fixes_its_mistake_and_commits() {
-    if !common::has_boxes("the_agent_of_the_example_fixes_its_mistake_and_commits").await {
-        return;
-    }
+    let Some(engine) = common::engine("the_agent_of_the_example_fixes_its_mistake_and_commits").await else { return };
+    engine.close().await;
     let directory = tempfile::tempdir().unwrap();
     let project = directory.path().canonicalize().unwrap();
     fs::write(project.join("sales.txt"), "pears 12\nfigs 30\n").unwrap();
