@@ -5,6 +5,7 @@
 pub mod enclosure;
 pub mod feedback;
 pub mod helper;
+pub mod hollow;
 pub mod policies;
 pub mod script;
 pub mod server;
