@@ -60,6 +60,7 @@ struct Job {
 struct Session {
     sandbox: Arc<Box<dyn Sandbox>>,
     interpreter: Arc<Interpreter>,
+    /// What was asked for.
     policy: Policy,
 }
 
@@ -79,7 +80,12 @@ impl Session {
 
 async fn in_engine(engine: &Engine, settings: Settings, job: Job, pulls: &Pulls) -> Result<u8, Failure> {
     let mut signals = Signals::listen().map_err(|error| Failure::new("signals", error))?;
-    let created = engine.create(&settings.policy).await;
+    let mut policy = settings.policy.clone();
+    if matches!(job.source, Source::Prompt) {
+        // It is for each piece of code, and the interpreter lives longer than that.
+        policy.limits.timeout.value = None;
+    }
+    let created = engine.create(&policy).await;
     pulls.end();
     let sandbox = created.map_err(|error| Failure::engine(error, &engine.capabilities()))?;
     let session = Session {
