@@ -106,16 +106,14 @@ async def a_denied_read_names_the_rule(client, place):
 
 
 async def code_remembers_and_survives_a_time_limit(client, place):
-    context = "sums"
-    await works(client, "run_code", language="python", code="x = 41", context=context)
-    said = await client.call_tool("run_code", {"language": "python", "code": "x + 1", "context": context})
-    assert not said.is_error and "42" in text(said), said
-    late = await client.call_tool(
-        "run_code", {"language": "python", "code": "while True: pass", "context": context, "timeout_ms": 1000}
-    )
-    assert "timed" in json.dumps(late.structured_content).lower() or "timeout" in text(late).lower(), late
-    again = await client.call_tool("run_code", {"language": "python", "code": "print('still ' + 'here')", "context": context})
-    assert not again.is_error and "still here" in text(again), again
+    code = {"language": "python", "context": "sums"}
+    await works(client, "run_code", **code, code="x = 41")
+    value = await works(client, "run_code", **code, code="x + 1")
+    assert value["results"] == [{"is_value": True, "data": {"text/plain": "42"}}], value
+    late = await works(client, "run_code", **code, code="while True: pass", timeout_ms=1000)
+    assert late["status"] == "timed-out" and late["wall_ms"] >= 1000, late
+    again = await works(client, "run_code", **code, code="print('still', x)")
+    assert again["status"] == "done" and again["stdout"] == "still 41\n", again
 
 
 async def an_image_comes_back_as_one(client, place):
