@@ -2,7 +2,7 @@
 
 use hotcell::interpreter::{Code, CodeStatus};
 
-use super::common::text;
+use super::common::{LONG, text};
 use super::place::{Place, value};
 
 #[tokio::test]
@@ -157,6 +157,27 @@ async fn output_of_children_and_of_descriptors_is_captured_in_order() {
     // A child of the code has no share in the conversation.
     let output = place.tell("python", "import subprocess\nsubprocess.run(['cat'], capture_output=True).stdout").await;
     assert_eq!(value(&output), "b''");
+    place.close().await;
+}
+
+#[tokio::test]
+async fn what_was_written_to_standard_error_is_complete() {
+    let Some(place) = Place::open("python::stderr", "python3").await else { return };
+    for _ in 0..20 {
+        // As much as is still in the pipe when the end of the call has come on the other.
+        let output = place.tell("python", "import sys\nn = sys.stderr.write('e' * 60000)").await;
+        assert_eq!((output.status, output.stderr.total), (CodeStatus::Done, 60000));
+    }
+    place.close().await;
+}
+
+#[tokio::test]
+async fn a_forked_child_is_no_second_kernel() {
+    let Some(place) = Place::open("python::forked", "python3").await else { return };
+    let source = "import os\nif os.fork() == 0: raise RuntimeError('a child comes back')\nos.wait()[1] >> 8";
+    let output = place.run(Code::new("python", source).context("main").timeout(LONG)).await;
+    assert_eq!(value(&output), "1", "{output:?}");
+    assert!(text(&output.stderr).contains("RuntimeError: a child comes back"), "{output:?}");
     place.close().await;
 }
 

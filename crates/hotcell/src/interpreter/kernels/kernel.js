@@ -89,7 +89,7 @@
 
   // --- what is shown ---------------------------------------------------------------------------------------------------
 
-  const state = { call: 0, settle: null, sources: new Map(), once: false };
+  const state = { call: 0, settle: null, sources: new Map() };
   const inspected = (value) => util.inspect(value, { depth: 4, maxArrayLength: 200, maxStringLength: 100000, breakLength: 100 });
   const base64 = (data) => (typeof data === 'string' ? data : Buffer.from(data).toString('base64'));
   const isJson = (type) => type === 'application/json' || type.endsWith('+json');
@@ -466,7 +466,6 @@
 
   async function start(hello) {
     marker = hello.marker;
-    state.once = hello.once;
     process.argv.splice(1);
     globalThis.__hotcell = hand;
     holder = (await post('Runtime.evaluate', { expression: '__hotcell' })).result.objectId;
