@@ -263,11 +263,15 @@
   /// TypeScript without its types: by Node itself, or by what is installed beside the code.
   function withoutTypes(source) {
     if (typeof moduleApi.stripTypeScriptTypes === 'function') {
+      const { emitWarning } = process;
+      process.emitWarning = () => {}; // That it is experimental is no concern of the code's.
       try {
         return moduleApi.stripTypeScriptTypes(source);
       } catch (error) {
         if (error.code !== 'ERR_UNSUPPORTED_TYPESCRIPT_SYNTAX') throw error;
         return moduleApi.stripTypeScriptTypes(source, { mode: 'transform' });
+      } finally {
+        process.emitWarning = emitWarning;
       }
     }
     const typescript = load('typescript');
@@ -415,8 +419,10 @@
     try {
       ended = await Promise.race([evaluate(request.code, request.typescript === true), interrupted]);
     } catch (error) {
-      const terminated = error && /terminated/.test(error.message);
-      ended = terminated ? { status: 'interrupted' } : { status: 'failed', exit_code: 1, exception: raised(error) };
+      // That is how the session says that the execution was terminated, in other words in each version.
+      ended = error && error.code === 'ERR_INSPECTOR_COMMAND'
+        ? { status: 'interrupted' }
+        : { status: 'failed', exit_code: 1, exception: raised(error) };
     }
     state.settle = null;
     // One turn of the loop, in which rejections that nobody handled are told.
