@@ -236,10 +236,10 @@ async fn write(shared: &Shared, input: ProcessInput) -> Result<ProcessInputResul
     let running = process.handle().ok_or(ProcessError::Ended)?;
     let close = input.close || input.key == Some(Key::CtrlD);
     if !bytes.is_empty() || close {
-        let work = feed(&process, &bytes, close);
-        tokio::time::timeout(INPUT_TIME, work).await.map_err(|_| {
-            let seconds = INPUT_TIME.as_secs();
-            ToolError::new(ErrorKind::Timeout, format!("the process has not read its input within {seconds} s"))
+        let time = INPUT_TIME.min(shared.options.limits.timeout);
+        tokio::time::timeout(time, feed(&process, &bytes, close)).await.map_err(|_| {
+            let message = format!("the process has not read its input within {} ms", time.as_millis());
+            ToolError::new(ErrorKind::Timeout, message)
                 .instead("see with process_output what it is doing; a part of the text may have been taken")
         })??;
     }

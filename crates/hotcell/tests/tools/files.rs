@@ -208,6 +208,20 @@ async fn lists_have_kinds_depths_and_globs() {
 }
 
 #[tokio::test]
+async fn trees_without_end_are_looked_at_in_part() {
+    let policy = |place: &Place, policy: hotcell::policy::PolicyBuilder| policy.overlay(place.path());
+    let Some(bench) = Bench::with("trees_without_end_are_looked_at_in_part", policy, |_| {}).await else { return };
+    let make = "mkdir wide many; cd wide; seq 10100 | xargs mkdir; cd ../many; seq 20001 | xargs touch";
+    assert_eq!(bench.works("exec_shell", json!({"command": make})).await["exit_code"], 0);
+    let said = bench.works("list_files", json!({"path": "wide", "glob": "no such name"})).await;
+    assert!(said["incomplete"].as_str().unwrap().contains("more than 10000 directories"), "{said}");
+    assert_eq!(bench.fails("list_files", json!({"path": "many"})).await["kind"], "too_large");
+    let said = bench.works("list_files", json!({"glob": "many*"})).await;
+    assert_eq!(said["entries"].as_array().unwrap().len(), 1);
+    assert!(said["incomplete"].is_string(), "{said}");
+}
+
+#[tokio::test]
 async fn long_lists_say_that_they_are_cut() {
     let limited = |options: &mut ToolboxOptions| options.limits.entries = 10;
     let overlay = |place: &Place, policy: hotcell::policy::PolicyBuilder| policy.overlay(place.path());

@@ -102,6 +102,23 @@ async fn a_flood_is_bounded_and_what_is_lost_is_counted() {
 }
 
 #[tokio::test]
+async fn input_that_nobody_reads_does_not_hold_a_call() {
+    let hurried = |options: &mut ToolboxOptions| options.limits.timeout = std::time::Duration::from_millis(300);
+    let overlay = |place: &Place, policy: hotcell::policy::PolicyBuilder| policy.overlay(place.path());
+    let Some(bench) = Bench::with("input_that_nobody_reads_does_not_hold_a_call", overlay, hurried).await else {
+        return;
+    };
+    let process = start(&bench, "sleep 600").await;
+    let much = "x".repeat(1 << 20);
+    assert_eq!(bench.fails("process_input", json!({"process": process, "text": much})).await["kind"], "timeout");
+    bench.works("stop_process", json!({"process": process})).await;
+    // The control: somebody who reads gets all of it.
+    let reader = start(&bench, "wc -c").await;
+    bench.works("process_input", json!({"process": reader, "text": much, "close": true})).await;
+    read_until(&bench, &reader, "1048576").await;
+}
+
+#[tokio::test]
 async fn only_so_many_run_at_the_same_time() {
     let limited = |options: &mut ToolboxOptions| options.limits.background = 2;
     let overlay = |place: &Place, policy: hotcell::policy::PolicyBuilder| policy.overlay(place.path());
