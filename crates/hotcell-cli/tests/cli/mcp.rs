@@ -93,7 +93,10 @@ fn what_is_no_message_is_answered_and_does_no_harm() {
         assert_eq!(codes(&mut client, odd.as_bytes()), -32600, "{odd:?}");
     }
     let long = format!("{{\"filler\":\"{}\"}}\n", "x".repeat(9 << 20));
-    assert_eq!(codes(&mut client, long.as_bytes()), -32600);
+    client.say_bytes(long.as_bytes());
+    let refused = client.hear().unwrap()["error"].clone();
+    assert_eq!(refused["code"], -32600, "{refused}");
+    assert!(refused["message"].as_str().unwrap().contains("8388608 bytes"), "{refused}");
     client.say_bytes(b"\n  \n\r\n");
 
     client.greet("2025-06-18");
@@ -181,7 +184,7 @@ fn files_and_the_report_can_be_read_as_resources() {
         return;
     }
     place.file("a b.txt", "text\n");
-    std::fs::write(place.project().join("bytes"), [0x1b, 0xff, 0]).unwrap();
+    place.file("bytes", "\u{1b}[2J");
     std::fs::write(place.project().join("large"), vec![b'x'; (1 << 20) + 1]).unwrap();
     let medium = "0123456789".repeat(10_000);
     place.file("medium", &medium);
@@ -198,7 +201,7 @@ fn files_and_the_report_can_be_read_as_resources() {
     let mut read = |uri: &str| client.ask("resources/read", json!({ "uri": uri }))["contents"][0].clone();
     assert_eq!(read("workspace:///a%20b.txt")["text"], "text\n");
     assert_eq!(read("workspace:///medium")["text"], medium);
-    assert_eq!(read("workspace:///bytes")["blob"], "G/8A");
+    assert_eq!(read("workspace:///bytes")["blob"], "G1sySg==", "text that drives a terminal comes as bytes");
     let report: Value = serde_json::from_str(read("hotcell://report")["text"].as_str().unwrap()).unwrap();
     assert_eq!(report["backend"], "native", "{report}");
     let mut fails = |uri: &str| client.fails("resources/read", json!({ "uri": uri }))["code"].clone();

@@ -74,7 +74,8 @@ fn a_token_is_made_for_the_run_or_for_the_file() {
 fn a_token_file_of_others_is_refused() {
     let place = Place::new();
     let file = place.file("tokens", "a-token-that-is-long-enough\n");
-    let flags = ["mcp", "--http", "127.0.0.1:0", "--token-file", "tokens"];
+    // The origin is none: nothing is served even if the file were taken.
+    let flags = ["mcp", "--http", "127.0.0.1:0", "--allow-origin", "*", "--token-file", "tokens"];
     for mode in [0o644, 0o620, 0o602] {
         std::fs::set_permissions(&file, std::fs::Permissions::from_mode(mode)).unwrap();
         place.hotcell(&flags).assert_refused(&["tokens", "chmod 600"]);

@@ -58,23 +58,52 @@ fn unchunk(mut bytes: &[u8]) -> Vec<u8> {
     whole
 }
 
-/// Sends bytes, and reads until the server closes; a stream that goes on is left after a while.
-pub(crate) fn raw(address: SocketAddr, bytes: &[u8]) -> Answer {
-    let mut stream = TcpStream::connect(address).unwrap();
-    stream.set_read_timeout(Some(Duration::from_secs(1))).unwrap();
-    // A server that has heard enough closes while we still talk.
-    let _ = stream.write_all(bytes);
-    let (mut answer, mut part) = (Vec::new(), [0; 4096]);
-    let began = Instant::now();
-    while began.elapsed() < Duration::from_secs(10) {
-        match stream.read(&mut part) {
-            Ok(0) => break,
-            Ok(read) => answer.extend_from_slice(&part[..read]),
-            Err(error) if error.kind() == ErrorKind::WouldBlock => {}
-            Err(_) => break,
+/// What a server sends, as it comes.
+pub(crate) struct Incoming {
+    stream: TcpStream,
+    bytes: Vec<u8>,
+}
+
+impl Incoming {
+    /// Sends a request.
+    pub(crate) fn of(address: SocketAddr, request: &[u8]) -> Self {
+        let mut stream = TcpStream::connect(address).unwrap();
+        stream.set_read_timeout(Some(Duration::from_secs(1))).unwrap();
+        // A server that has heard enough closes while we still talk.
+        let _ = stream.write_all(request);
+        Self { stream, bytes: Vec::new() }
+    }
+
+    /// Reads until this has come.
+    #[track_caller]
+    pub(crate) fn wait_for(&mut self, text: &str) {
+        self.read(|bytes| String::from_utf8_lossy(bytes).contains(text));
+        assert!(String::from_utf8_lossy(&self.bytes).contains(text), "`{text}` did not come");
+    }
+
+    /// Reads until the server closes; a stream that goes on is left after a while.
+    pub(crate) fn finish(mut self) -> Answer {
+        self.read(|_| false);
+        Answer::parse(&self.bytes)
+    }
+
+    fn read(&mut self, enough: impl Fn(&[u8]) -> bool) {
+        let began = Instant::now();
+        let mut part = [0; 4096];
+        while began.elapsed() < Duration::from_secs(10) && !enough(&self.bytes) {
+            match self.stream.read(&mut part) {
+                Ok(0) => break,
+                Ok(read) => self.bytes.extend_from_slice(&part[..read]),
+                Err(error) if error.kind() == ErrorKind::WouldBlock => {}
+                Err(_) => break,
+            }
         }
     }
-    Answer::parse(&answer)
+}
+
+/// The whole answer to these bytes.
+pub(crate) fn raw(address: SocketAddr, bytes: &[u8]) -> Answer {
+    Incoming::of(address, bytes).finish()
 }
 
 /// A request with these headers and nothing else; the connection ends after it.
@@ -125,6 +154,12 @@ impl Session {
 
     pub(crate) fn send(&self, method: &str, body: &str) -> Answer {
         raw(self.address, &request(method, "/mcp", &headers(self.address, &self.token, Some(&self.id)), body))
+    }
+
+    /// Begins a request whose answer comes bit by bit.
+    pub(crate) fn begin_post(&self, message: &Value) -> Incoming {
+        let headers = headers(self.address, &self.token, Some(&self.id));
+        Incoming::of(self.address, &request("POST", "/mcp", &headers, &message.to_string()))
     }
 
     /// The same session, as somebody who has another token would use it.

@@ -107,18 +107,16 @@ fn a_call_can_be_cancelled_and_tells_how_far_it_is() {
     let Some(server) = Server::start("a_call_can_be_cancelled_and_tells_how_far_it_is", |_| {}) else { return };
     let session = Session::begin(server.address, FIRST);
     let word = word();
-    let (running, command) = (session.with_token(FIRST), format!("echo begun; sleep {word}"));
-    let params =
-        json!({ "name": "exec_shell", "arguments": { "command": command }, "_meta": { "progressToken": "p" } });
-    let call = std::thread::spawn(move || {
-        running.post(&json!({ "jsonrpc": "2.0", "id": 41, "method": "tools/call", "params": params }))
-    });
+    let arguments = json!({ "command": format!("echo begun; sleep {word}") });
+    let params = json!({ "name": "exec_shell", "arguments": arguments, "_meta": { "progressToken": "p" } });
+    let mut call = session.begin_post(&json!({ "jsonrpc": "2.0", "id": 41, "method": "tools/call", "params": params }));
+    call.wait_for("notifications/progress");
     until("the process", || runs(&word));
     let params = json!({ "requestId": 41, "reason": "enough" });
     let cancel = json!({ "jsonrpc": "2.0", "method": "notifications/cancelled", "params": params });
     assert_eq!(session.post(&cancel).status, 202);
     until("the end of the process", || !runs(&word));
-    let messages = call.join().unwrap().messages();
+    let messages = call.finish().messages();
     let progress = |message: &serde_json::Value| message["params"]["progressToken"] == "p";
     assert!(messages.iter().any(progress), "{messages:?}");
     assert!(!messages.iter().any(|message| message["id"] == 41 && message["result"].is_object()), "{messages:?}");
