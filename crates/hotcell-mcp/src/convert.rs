@@ -68,3 +68,25 @@ fn object(value: Value) -> Arc<JsonObject> {
         _ => Arc::new(JsonObject::new()),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_a_schema_refers_to_stays_at_its_top() {
+        let result = json!({
+            "$schema": "https://json-schema.org/draft/2020-12/schema",
+            "$defs": { "Kind": { "type": "string" } },
+            "type": "object",
+            "properties": { "kind": { "$ref": "#/$defs/Kind" } },
+        });
+        let Value::Object(result) = result else { panic!("it is an object") };
+        let schema = Value::Object(or_error(result));
+        assert_eq!(schema.pointer("/$defs/Kind/type"), Some(&json!("string")));
+        assert_eq!(schema["type"], "object");
+        assert_eq!(schema.pointer("/anyOf/0/properties/kind/$ref"), Some(&json!("#/$defs/Kind")));
+        assert_eq!(schema.pointer("/anyOf/0/$defs"), None);
+        assert_eq!(schema.pointer("/anyOf/1/required/0"), Some(&json!("error")));
+    }
+}

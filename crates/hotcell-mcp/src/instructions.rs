@@ -68,7 +68,6 @@ fn limits_line(policy: &Policy) -> Option<String> {
 
 #[cfg(test)]
 mod tests {
-    use hotcell::capability::Control;
     use hotcell::runtime::{Isolation, RuntimeKind};
 
     use super::*;
@@ -89,6 +88,5 @@ mod tests {
         assert!(write.contains("`/data` (read)") && write.contains("network is open"), "{write}");
         let read = told(&Policy::builder().read("/work").build().unwrap());
         assert!(read.contains("It is read-only"), "{read}");
-        let _ = Control::Memory;
     }
 }
