@@ -4,6 +4,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use hotcell_mcp::http::{HttpError, HttpOptions, HttpServer, Tls, Tokens};
+use tempfile::TempDir;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 use tokio_rustls::TlsConnector;
@@ -15,12 +16,21 @@ use tokio_rustls::rustls::{ClientConfig, RootCertStore};
 use super::client::{Answer, initialize, request};
 use super::server::{FIRST, Server};
 
-fn file(name: &str) -> PathBuf {
-    PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("tests/mcp/tls").join(name)
+const CERTIFICATE: &str = include_str!("tls/certificate.pem");
+const KEY: &str = include_str!("tls/key.pem");
+
+/// Files of whoever runs the tests, who need not be the owner of the sources.
+fn files() -> (TempDir, PathBuf, PathBuf) {
+    let directory = TempDir::new().unwrap();
+    let (certificate, key) = (directory.path().join("certificate.pem"), directory.path().join("key.pem"));
+    std::fs::write(&certificate, CERTIFICATE).unwrap();
+    std::fs::write(&key, KEY).unwrap();
+    (directory, certificate, key)
 }
 
 fn tls() -> Tls {
-    Tls::load(&file("certificate.pem"), &file("key.pem")).unwrap()
+    let (_directory, certificate, key) = files();
+    Tls::load(&certificate, &key).unwrap()
 }
 
 #[test]
@@ -30,7 +40,7 @@ fn a_client_that_knows_the_certificate_is_served() {
     let address = server.address;
     let answer = tokio::runtime::Runtime::new().unwrap().block_on(async {
         let mut roots = RootCertStore::empty();
-        roots.add(CertificateDer::from_pem_file(file("certificate.pem")).unwrap()).unwrap();
+        roots.add(CertificateDer::from_pem_slice(CERTIFICATE.as_bytes()).unwrap()).unwrap();
         let config = ClientConfig::builder_with_provider(Arc::new(ring::default_provider()))
             .with_safe_default_protocol_versions()
             .unwrap()
@@ -80,8 +90,9 @@ async fn other_machines_need_tls_or_a_word_for_going_without() {
 
 #[test]
 fn a_certificate_that_is_none_is_said() {
-    let error = Tls::load(&file("key.pem"), &file("key.pem")).unwrap_err();
+    let (directory, _, key) = files();
+    let error = Tls::load(&key, &key).unwrap_err();
     assert!(error.to_string().contains("cannot be used together"), "{error}");
-    let error = Tls::load(&file("absent.pem"), &file("key.pem")).unwrap_err();
+    let error = Tls::load(&directory.path().join("absent.pem"), &key).unwrap_err();
     assert!(error.to_string().contains("absent.pem"), "{error}");
 }
