@@ -11,6 +11,7 @@ use hotcell_core::text::Printable;
 use tokio::sync::watch;
 use tokio::time::Instant;
 
+use super::call::{Call, GRACE, Phase, Progress, REST, Why};
 use super::code::{CodeStatus, Exception};
 use super::error::CodeError;
 use super::frames::{Found, Scanner};
@@ -22,12 +23,6 @@ const PATIENCE: Duration = Duration::from_secs(60);
 
 /// How long a kernel that is ready may take to begin with a call. It has nothing else to do.
 const BEGIN: Duration = Duration::from_secs(15);
-
-/// How long code has to obey an interrupt before its process is killed.
-const GRACE: Duration = Duration::from_secs(2);
-
-/// How long the rest of a call that has ended, or of a process that was killed, may take to arrive.
-const REST: Duration = Duration::from_secs(10);
 
 /// What others want of a call that is running.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -54,17 +49,6 @@ pub(super) struct Kernel {
     writing: bool,
 }
 
-/// How a call ended.
-#[derive(Debug)]
-pub(super) struct Call {
-    pub(super) status: CodeStatus,
-    pub(super) exception: Option<Exception>,
-    pub(super) hint: Option<String>,
-    /// How the process ended, if it has: then the kernel is of no more use.
-    pub(super) process: Option<Status>,
-    pub(super) is_lost: bool,
-}
-
 /// A call that has been asked for.
 pub(super) enum Asked {
     Ended(Call),
@@ -77,22 +61,6 @@ enum Came {
     Message(Stream, Message),
     TooLong,
     Broken,
-}
-
-/// Why a call is being ended.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Why {
-    Time,
-    Interrupt,
-}
-
-impl Why {
-    fn status(self) -> CodeStatus {
-        match self {
-            Self::Time => CodeStatus::TimedOut,
-            Self::Interrupt => CodeStatus::Interrupted,
-        }
-    }
 }
 
 impl Kernel {
@@ -420,63 +388,6 @@ pub(super) enum Once {
     Ended { status: Status, exception: Option<Exception>, hint: Option<String> },
     NotReady(Box<Kernel>),
     NoTypeScript,
-}
-
-/// Where a call is.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Phase {
-    /// The kernel has not begun.
-    Asked,
-    Running,
-    /// It was told to stop.
-    Ending,
-    /// It says that it is over; what it wrote has not all come.
-    Rest,
-}
-
-/// How far a call is.
-struct Progress {
-    id: u64,
-    phase: Phase,
-    /// The moment that is waited for.
-    until: Option<Instant>,
-    deadline: Option<Instant>,
-    why: Option<Why>,
-    call: Option<Call>,
-    stderr_ended: bool,
-}
-
-impl Progress {
-    fn new(id: u64, begin_by: Instant, deadline: Option<Instant>) -> Self {
-        Self { id, phase: Phase::Asked, until: Some(begin_by), deadline, why: None, call: None, stderr_ended: false }
-    }
-
-    fn begin(&mut self) {
-        if self.phase == Phase::Asked {
-            self.phase = Phase::Running;
-            self.until = self.deadline;
-        }
-    }
-
-    fn end_because(&mut self, why: Why) {
-        // Who asked first is who is told of.
-        self.why.get_or_insert(why);
-        if self.phase != Phase::Rest {
-            self.phase = Phase::Ending;
-            self.until = Some(Instant::now() + GRACE);
-        }
-    }
-
-    fn done(&mut self, call: Call) {
-        self.call = Some(call);
-        self.phase = Phase::Rest;
-        self.until = Some(Instant::now() + REST);
-    }
-
-    /// The call, when all of it has come.
-    fn finished(&mut self) -> Option<Call> {
-        if self.stderr_ended { self.call.take() } else { None }
-    }
 }
 
 fn broken(what: &str) -> CodeStatus {

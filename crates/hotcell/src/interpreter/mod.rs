@@ -20,6 +20,7 @@
 //! # }
 //! ```
 
+mod call;
 mod code;
 mod contexts;
 mod error;
@@ -38,8 +39,9 @@ pub use code::{Code, CodeEvent, CodeOutput, CodeStatus, ContextInfo, Exception, 
 pub use error::CodeError;
 pub use languages::Languages;
 
+use call::Call;
 use contexts::{Context, Contexts};
-use kernel::{Asked, Call, Kernel};
+use kernel::{Asked, Kernel};
 use languages::Runner;
 use messages::Collector;
 

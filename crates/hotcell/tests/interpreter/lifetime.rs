@@ -195,7 +195,7 @@ async fn a_context_ends_with_its_interpreter_and_belongs_to_one_box() {
     let Some(place) = Place::open("lifetime::belongs", "python3").await else { return };
     let word = marker();
     place.tell("python", &format!("import subprocess\np = subprocess.Popen(['sleep', '{word}'])")).await;
-    assert_eq!(processes_with(&word).len(), 1);
+    eventually("it runs", || processes_with(&word).len() == 1).await;
     let other = place.engine.create(&Policy::default()).await.unwrap();
     let refused = place.interpreter.run(&*other, &Code::new("python", "1").context("main"), &|_| {}).await;
     assert!(matches!(refused, Err(CodeError::Context { .. })), "{refused:?}");

@@ -1,0 +1,98 @@
+//! How far a call is, and how it ended.
+
+use std::time::Duration;
+
+use hotcell_core::outcome::Status;
+use tokio::time::Instant;
+
+use super::code::{CodeStatus, Exception};
+
+/// How long code has to obey an interrupt before its process is killed.
+pub(super) const GRACE: Duration = Duration::from_secs(2);
+
+/// How long the rest of a call that has ended, or of a process that was killed, may take to arrive.
+pub(super) const REST: Duration = Duration::from_secs(10);
+
+/// How a call ended.
+#[derive(Debug)]
+pub(super) struct Call {
+    pub(super) status: CodeStatus,
+    pub(super) exception: Option<Exception>,
+    pub(super) hint: Option<String>,
+    /// How the process ended, if it has: then the kernel is of no more use.
+    pub(super) process: Option<Status>,
+    pub(super) is_lost: bool,
+}
+
+/// Why a call is being ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Why {
+    Time,
+    Interrupt,
+}
+
+impl Why {
+    pub(super) fn status(self) -> CodeStatus {
+        match self {
+            Self::Time => CodeStatus::TimedOut,
+            Self::Interrupt => CodeStatus::Interrupted,
+        }
+    }
+}
+
+/// Where a call is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Phase {
+    /// The kernel has not begun.
+    Asked,
+    Running,
+    /// It was told to stop.
+    Ending,
+    /// It says that it is over; what it wrote has not all come.
+    Rest,
+}
+
+/// How far a call is.
+pub(super) struct Progress {
+    pub(super) id: u64,
+    pub(super) phase: Phase,
+    /// The moment that is waited for.
+    pub(super) until: Option<Instant>,
+    deadline: Option<Instant>,
+    pub(super) why: Option<Why>,
+    pub(super) call: Option<Call>,
+    pub(super) stderr_ended: bool,
+}
+
+impl Progress {
+    pub(super) fn new(id: u64, begin_by: Instant, deadline: Option<Instant>) -> Self {
+        Self { id, phase: Phase::Asked, until: Some(begin_by), deadline, why: None, call: None, stderr_ended: false }
+    }
+
+    pub(super) fn begin(&mut self) {
+        if self.phase == Phase::Asked {
+            self.phase = Phase::Running;
+            self.until = self.deadline;
+        }
+    }
+
+    pub(super) fn end_because(&mut self, why: Why) {
+        // Who asked first is who is told of.
+        self.why.get_or_insert(why);
+        if self.phase != Phase::Rest {
+            self.phase = Phase::Ending;
+            self.until = Some(Instant::now() + GRACE);
+        }
+    }
+
+    pub(super) fn done(&mut self, call: Call) {
+        self.call = Some(call);
+        self.phase = Phase::Rest;
+        self.until = Some(Instant::now() + REST);
+    }
+
+    /// The call, when all of it has come.
+    pub(super) fn finished(&mut self) -> Option<Call> {
+        if self.stderr_ended { self.call.take() } else { None }
+    }
+}
