@@ -8,7 +8,7 @@ use tokio::time::Instant;
 use super::code::{CodeStatus, Exception};
 
 /// How long code has to obey an interrupt before its process is killed.
-pub(super) const GRACE: Duration = Duration::from_secs(2);
+pub(super) const GRACE: Duration = Duration::from_secs(5);
 
 /// How long the rest of a call that has ended, or of a process that was killed, may take to arrive.
 pub(super) const REST: Duration = Duration::from_secs(10);

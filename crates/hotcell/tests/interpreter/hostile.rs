@@ -196,7 +196,7 @@ async fn a_kernel_that_ends_between_calls_is_replaced_before_the_next() {
         place.tell("python", "counter = open('count', 'a')").await;
         place.tell("python", source).await;
         // It dies, or is dead; the code runs exactly once, in one process or the other.
-        tokio::time::sleep(Duration::from_millis(300)).await;
+        tokio::time::sleep(Duration::from_millis(1500)).await;
         let output = place.tell("python", "open('count', 'a').write('1')\nopen('count').read()").await;
         assert_eq!(output.status, CodeStatus::Done);
         assert!(output.context_was_replaced, "{source}");

@@ -10,7 +10,7 @@ use super::place::value;
 use super::{local, servers};
 
 /// Long enough for a server to begin, and short for code that never ends.
-const SOME: Duration = Duration::from_secs(3);
+const SOME: Duration = Duration::from_secs(6);
 
 async fn every_language(test: &str, engine: &Engine, policy: &Policy) {
     let sandbox = engine.create(policy).await.unwrap();

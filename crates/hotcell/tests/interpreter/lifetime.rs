@@ -175,7 +175,7 @@ async fn calls_to_one_context_queue_and_contexts_are_limited() {
 
 #[tokio::test]
 async fn the_limits_of_the_box_hold_for_a_context() {
-    let policy = Policy::builder().timeout(Duration::from_secs(2)).memory(256 << 20);
+    let policy = Policy::builder().timeout(Duration::from_secs(6)).memory(256 << 20);
     let Some(place) = Place::with("lifetime::limits", "python3", policy).await else { return };
     let output = place.tell("python", "x = 1\nwhile True: pass").await;
     assert_eq!((&output.status, output.context_was_replaced), (&CodeStatus::TimedOut, true));

@@ -104,7 +104,7 @@ async fn a_timeout_and_a_dropped_future_end_it_all() {
     let Some(place) = Place::with("once::timeout", "python3", Policy::builder().timeout(LONG)).await else { return };
     let word = marker();
     let source = format!("import subprocess\nprint('begun', flush=True)\nsubprocess.run(['sleep', '{word}'])");
-    let output = place.run(Code::new("python", source.clone()).timeout(Duration::from_secs(2))).await;
+    let output = place.run(Code::new("python", source.clone()).timeout(Duration::from_secs(6))).await;
     assert_eq!((&output.status, output.process), (&CodeStatus::TimedOut, Some(Status::TimedOut)));
     assert_eq!(text(&output.stdout), "begun\n");
     eventually("the child is gone", || processes_with(&word).is_empty()).await;
