@@ -30,7 +30,10 @@ async fn what_is_written_is_read_and_seen_by_commands() {
 
 #[tokio::test]
 async fn exact_bytes_go_in_and_out_as_base64() {
-    let limited = |options: &mut ToolboxOptions| options.limits.text = 400;
+    let limited = |options: &mut ToolboxOptions| {
+        options.limits.text = 400;
+        options.limits.image = 100;
+    };
     let overlay = |place: &Place, policy: hotcell::policy::PolicyBuilder| policy.overlay(place.path());
     let Some(bench) = Bench::with("exact_bytes_go_in_and_out_as_base64", overlay, limited).await else { return };
     let bytes: Vec<u8> = (0..=255).cycle().take(1000).collect();
@@ -50,6 +53,8 @@ async fn exact_bytes_go_in_and_out_as_base64() {
     let result = bench.call("read_file", json!({"path": "p.png"})).await;
     assert_eq!((result.images.len(), result.images[0].media_type.as_str()), (1, "image/png"));
     assert_eq!(result.images[0].data, PNG);
+    bench.works("exec_shell", json!({"command": "(cat p.png; head -c 100 /dev/zero) > large.png"})).await;
+    assert_eq!(bench.fails("read_file", json!({"path": "large.png"})).await["kind"], "too_large");
     assert_eq!(
         bench.fails("write_file", json!({"path": "b", "content": "?", "encoding": "base64"})).await["kind"],
         "invalid_input"
