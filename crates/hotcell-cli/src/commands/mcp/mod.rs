@@ -13,7 +13,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use hotcell::Engine;
-use hotcell::config::{Config, Layer, Origin, Sourced};
+use hotcell::config::{Bound, Config, Layer, Origin, Sourced};
 use hotcell::presets::Preset;
 use hotcell::settings::Settings;
 use hotcell::text::PrintablePath;
@@ -103,9 +103,11 @@ fn options(settings: &Settings, tools: Option<Vec<String>>) -> Result<ToolboxOpt
     Ok(options)
 }
 
-/// Where nobody says anything, the workspace is an overlay: nothing reaches the user's files until somebody asks for that.
+/// Where nobody says anything, the workspace is an overlay: nothing reaches the user's files until somebody asks for that. Calls have
+/// limits of their own; contexts and background processes live as long as the connection.
 fn defaults() -> Config {
     let mut defaults = Config::default();
+    defaults.limits.timeout = Some(Sourced::new(Bound::Unlimited, Origin::layer(Layer::Default)));
     defaults.sandbox.preset = Some(Sourced::new(Preset::WorkspaceOverlay, Origin::layer(Layer::Default)));
     defaults
 }
