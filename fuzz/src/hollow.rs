@@ -6,8 +6,8 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use async_trait::async_trait;
 use hotcell_core::backend::{
-    CreateError, DestroyError, FileEntry, FileKind, Files, FilesError, Sandbox, SandboxBackend, SandboxId, SandboxedProcess,
-    SpawnConfig, SpawnError,
+    CreateError, DestroyError, FileEntry, FileKind, Files, FilesError, Sandbox, SandboxBackend, SandboxId,
+    SandboxedProcess, SpawnConfig, SpawnError,
 };
 use hotcell_core::capability::{Capabilities, Capability, Control};
 use hotcell_core::plan::{EnforcementReport, Plan};
@@ -102,7 +102,11 @@ impl Files for HollowBox {
 
     async fn list(&self, path: &Path, _limit: u64) -> Result<Vec<FileEntry>, FilesError> {
         let files = self.files();
-        Ok(files.iter().filter(|(name, _)| name.parent() == Some(path)).map(|(name, bytes)| entry(name, bytes)).collect())
+        Ok(files
+            .iter()
+            .filter(|(name, _)| name.parent() == Some(path))
+            .map(|(name, bytes)| entry(name, bytes))
+            .collect())
     }
 
     async fn stat(&self, path: &Path) -> Result<FileEntry, FilesError> {

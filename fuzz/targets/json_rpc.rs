@@ -89,7 +89,11 @@ struct Input {
 }
 
 impl AsyncRead for Input {
-    fn poll_read(mut self: Pin<&mut Self>, context: &mut Context<'_>, buffer: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
+    fn poll_read(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        buffer: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
         if let Some(mut piece) = self.pieces.pop() {
             let rest = piece.split_off(piece.len().min(buffer.remaining()));
             buffer.put_slice(&piece);
