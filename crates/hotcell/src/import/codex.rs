@@ -123,17 +123,24 @@ const AGENTS_OWN: &[&str] = &[
 pub(super) fn read(importer: &mut Importer, top: &Entry<'_>) -> Result<(), ImportError> {
     let mode = top.get("sandbox_mode")?;
     let profile = top.get("default_permissions")?;
-    let uses_profile = mode.is_none() && profile.is_some();
+    let uses_profile = profile.is_some();
     for entry in top.entries()? {
         match entry.name {
+            "sandbox_mode" | "sandbox_workspace_write" if uses_profile => importer.report.lost(
+                &entry,
+                "default_permissions is there as well, and not both of them hold",
+                "keep the one that you mean; with this one left out, the profile holds",
+            ),
             "sandbox_mode" => sandbox_mode(importer, &entry)?,
-            "sandbox_workspace_write" => workspace_write(importer, &entry, mode.as_ref())?,
+            "sandbox_workspace_write" => workspace_write(importer, top, &entry, mode.as_ref())?,
             "shell_environment_policy" => environment::read(importer, &entry)?,
             "approval_policy" => approval(importer, &entry),
-            "default_permissions" | "permissions" if !uses_profile => unused(importer, &entry, mode.is_some()),
             "default_permissions" => permissions::read(importer, top, &entry)?,
             // With the profile that is chosen.
-            "permissions" => {}
+            "permissions" if uses_profile => {}
+            "permissions" => {
+                importer.report.always(&entry, "it has no effect: default_permissions chooses no profile");
+            }
             "profile" => importer.report.lost(
                 &entry,
                 "the profile that it chooses can say something else about the sandbox",
@@ -194,7 +201,12 @@ fn sandbox_mode(importer: &mut Importer, entry: &Entry<'_>) -> Result<(), Import
     Ok(())
 }
 
-fn workspace_write(importer: &mut Importer, table: &Entry<'_>, mode: Option<&Entry<'_>>) -> Result<(), ImportError> {
+fn workspace_write(
+    importer: &mut Importer,
+    top: &Entry<'_>,
+    table: &Entry<'_>,
+    mode: Option<&Entry<'_>>,
+) -> Result<(), ImportError> {
     let in_effect = match mode {
         Some(mode) => mode.text()? == "workspace-write",
         None => false,
@@ -222,6 +234,10 @@ fn workspace_write(importer: &mut Importer, table: &Entry<'_>, mode: Option<&Ent
                         Err(none) => importer.report.lost(&root, none.why(), none.instead()),
                     }
                 }
+            }
+            "network_access" if entry.boolean()? && network::proxy(top)? => {
+                importer.draft.network = Some(NetworkMode::Deny);
+                importer.report.lost(&entry, network::BEHIND_PROXY, network::LEAVE_IT);
             }
             "network_access" => {
                 let mode = if entry.boolean()? { NetworkMode::Open } else { NetworkMode::Deny };
@@ -254,14 +270,6 @@ pub(super) fn approval(importer: &mut Importer, entry: &Entry<'_>) {
             "let the agent ask, and leave it out",
         ),
     }
-}
-
-fn unused(importer: &mut Importer, entry: &Entry<'_>, has_mode: bool) {
-    let how = match has_mode {
-        true => "it has no effect: with a sandbox_mode, profiles are not used",
-        false => "it has no effect: default_permissions chooses no profile",
-    };
-    importer.report.always(entry, how);
 }
 
 /// Protects what Codex protects, in every tree that can be written.

@@ -101,5 +101,8 @@ fn path<'a>(entry: &Entry<'a>) -> Result<Written<'a>, ImportError> {
             _ => return Err(part.bad_value("is no part of a path: those are `path` and `literal`")),
         }
     }
+    if written.text.is_empty() || written.text.contains('\0') {
+        return Err(entry.bad_value("has no `path`, or one that is empty or has a NUL byte in it"));
+    }
     Ok(written)
 }

@@ -24,12 +24,27 @@ fn the_network_is_open_only_where_nothing_narrows_it() {
     }
     let open = "sandbox_mode = \"workspace-write\"\nsandbox_workspace_write.network_access = true\n";
     assert_eq!(network(open), NetworkMode::Open);
+    assert_eq!(
+        network(&format!("{open}features.network_proxy.domains = {{ \"a.example\" = \"allow\" }}\n")),
+        NetworkMode::Deny
+    );
     assert_eq!(network(&open.replace("workspace-write", "read-only")), NetworkMode::Deny);
     // What a profile is made of counts where it says nothing itself.
     let text =
         "default_permissions = \"a\"\n[permissions.a]\nextends = \"b\"\n[permissions.b.network]\nenabled = true\n";
     assert_eq!(network(text), NetworkMode::Open);
     assert_eq!(network(&format!("{text}[permissions.a.network]\nenabled = false\n")), NetworkMode::Deny);
+}
+
+#[test]
+fn a_mode_beside_a_profile_is_a_loss_and_the_profile_holds() {
+    let text = "sandbox_mode = \"workspace-write\"\nsandbox_workspace_write.network_access = true\n\
+                default_permissions = \"p\"\n[permissions.p.filesystem]\n\":root\" = \"read\"\n\"/srv\" = \"deny\"\n";
+    let lost: Vec<String> = report(Format::Codex, text).losses().map(|loss| loss.key.to_owned()).collect();
+    assert_eq!(lost, ["sandbox_mode", "sandbox_workspace_write"]);
+    let policy = policy(&import_anyway(Format::Codex, text).toml);
+    assert_eq!((access(&policy, "src"), access(&policy, "/srv/x")), (Access::Read, Access::Deny));
+    assert_eq!(policy.network, NetworkMode::Deny);
 }
 
 #[test]

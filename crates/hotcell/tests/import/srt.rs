@@ -30,6 +30,24 @@ fn what_may_not_be_read_is_not_written_either() {
 }
 
 #[test]
+fn what_names_no_path_is_an_error() {
+    for path in
+        [r#"{"literal":true}"#, r#"{"path":"","literal":true}"#, r#"{"path":"a\u0000b","literal":true}"#, r#""""#]
+    {
+        let text = format!(r#"{{"filesystem":{{"allowWrite":[{path}]}}}}"#);
+        assert!(matches!(import(&text, &options(Format::Srt)), Err(ImportError::BadValue { .. })), "{text}");
+    }
+}
+
+#[test]
+fn a_variable_that_is_denied_is_not_passed_though_it_usually_is() {
+    let text = r#"{"credentials":{"envVars":[{"name":"TERM","mode":"deny"},{"name":"TOKEN","mode":"deny"}]}}"#;
+    let policy = policy(&import_anyway(Format::Srt, text).toml);
+    assert_eq!(policy.env.set.get("TERM").map(String::as_str), Some("dumb"));
+    assert!(!policy.env.set.contains_key("TOKEN") && !policy.env.pass.contains("TOKEN"));
+}
+
+#[test]
 fn the_current_directory_is_hidden_where_it_was() {
     accesses(r#"{"filesystem":{"denyRead":["~"]}}"#, &[("src", Access::Deny), ("~/x", Access::Deny)]);
     accesses(r#"{"filesystem":{"denyRead":["~"],"allowRead":["."]}}"#, &[("src", Access::Read), ("~/x", Access::Deny)]);

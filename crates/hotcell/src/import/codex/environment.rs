@@ -5,6 +5,7 @@
 
 use hotcell_core::policy::DEFAULT_PASS;
 
+use super::super::draft::cover;
 use super::super::tree::{Entry, Value};
 use super::super::{ImportError, Importer};
 
@@ -85,7 +86,7 @@ pub(super) fn read(importer: &mut Importer, table: &Entry<'_>) -> Result<(), Imp
     }
     for name in DEFAULT_PASS {
         if !policy.passes(name) && !importer.draft.set.contains_key(*name) {
-            importer.draft.set.insert((*name).to_owned(), fixed(name).to_owned());
+            importer.draft.set.insert((*name).to_owned(), cover(name).to_owned());
         }
     }
     Ok(())
@@ -137,16 +138,6 @@ fn set(importer: &mut Importer, table: &Entry<'_>, policy: &Policy<'_>) -> Resul
         }
     }
     Ok(())
-}
-
-/// A value for a variable that would be passed here and is not there.
-fn fixed(name: &str) -> &'static str {
-    match name {
-        "LANG" | "LC_ALL" | "LC_CTYPE" => "C.UTF-8",
-        "TERM" => "dumb",
-        "TZ" => "UTC",
-        _ => "",
-    }
 }
 
 /// Whether a pattern with `*` and `?` stands for a name; letters are compared without their case.

@@ -7,7 +7,9 @@ use super::super::{ImportError, Importer};
 
 const NO_RULES: &str = "the network is open or closed as a whole: there are no rules for names or methods yet";
 const CLOSED: &str = "the network is closed, so it is about nothing";
-const LEAVE_IT: &str =
+pub(super) const BEHIND_PROXY: &str =
+    "features.network_proxy lets through what its rules name: there are no rules for names or methods yet";
+pub(super) const LEAVE_IT: &str =
     "leave it out to have no network; to open the whole network, set `mode` under [network] yourself";
 
 /// The network of a chain of profiles, the chosen one first.
@@ -34,10 +36,12 @@ pub(super) fn read(importer: &mut Importer, top: &Entry<'_>, profiles: &[Entry<'
     };
     let names = entries.iter().any(|entry| ["domains", "mitm"].contains(&entry.name) && !entry.is_empty());
     // Behind a proxy, what no rule names is refused; so without rules nothing is let through.
-    let open = enabled && !limited && !names && !proxy(top)?;
+    let proxied = proxy(top)?;
+    let open = enabled && !limited && !names && !proxied;
     importer.draft.network = Some(if open { NetworkMode::Open } else { NetworkMode::Deny });
     for entry in &entries {
         match entry.name {
+            "enabled" if enabled && proxied => importer.report.lost(entry, BEHIND_PROXY, LEAVE_IT),
             "enabled" => importer.report.carried(entry, &["network.mode"]),
             "mode" if limited && enabled => importer.report.lost(entry, NO_RULES, LEAVE_IT),
             "mode" => importer.report.always(entry, "a network that is open is open for everything"),
@@ -94,7 +98,7 @@ fn sockets(importer: &mut Importer, table: &Entry<'_>) -> Result<(), ImportError
 }
 
 /// Whether Codex would put its proxy between commands and the network.
-fn proxy(top: &Entry<'_>) -> Result<bool, ImportError> {
+pub(super) fn proxy(top: &Entry<'_>) -> Result<bool, ImportError> {
     let Some(features) = top.get("features")? else { return Ok(false) };
     let Some(proxy) = features.get("network_proxy")? else { return Ok(false) };
     match &proxy.node.value {

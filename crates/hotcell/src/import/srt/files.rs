@@ -2,9 +2,9 @@
 
 use std::path::Path;
 
-use hotcell_core::policy::Access;
+use hotcell_core::policy::{Access, DEFAULT_PASS};
 
-use super::super::draft::key_of;
+use super::super::draft::{cover, key_of};
 use super::super::paths::{BOXES_OWN, Place, is_boxes_own, is_own_device};
 use super::super::tree::{Entry, Value};
 use super::super::{ImportError, Importer};
@@ -234,7 +234,12 @@ fn credentials<'a>(
             }
             "envVars" => {
                 for variable in entry.elements()? {
-                    if denied(importer, &variable, "name")?.is_some() {
+                    let Some(name) = denied(importer, &variable, "name")? else { continue };
+                    let name = name.text()?;
+                    if DEFAULT_PASS.contains(&name) {
+                        importer.draft.set.insert(name.to_owned(), cover(name).to_owned());
+                        importer.report.carried(&variable, &["env.set"]);
+                    } else {
                         importer.report.always(&variable, "no variable is passed that is not named");
                     }
                 }
