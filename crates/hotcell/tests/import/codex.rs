@@ -22,6 +22,9 @@ fn the_network_is_open_only_where_nothing_narrows_it() {
     ] {
         assert_eq!(network(&profile(closed)), NetworkMode::Deny, "{closed}");
     }
+    // Behind a proxy it is closed though it was asked for, and that is said.
+    let proxied = report(Format::Codex, &profile("enabled = true\n[features]\nnetwork_proxy = true"));
+    assert!(proxied.losses().any(|loss| loss.key == "permissions.p.network.enabled"));
     let open = "sandbox_mode = \"workspace-write\"\nsandbox_workspace_write.network_access = true\n";
     assert_eq!(network(open), NetworkMode::Open);
     assert_eq!(
