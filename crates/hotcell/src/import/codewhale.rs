@@ -5,7 +5,7 @@
 use hotcell_core::policy::{Access, NetworkMode};
 use hotcell_core::secret::Secret;
 
-use super::codex::approval;
+use super::codex::{self, approval};
 use super::paths::{BOXES_OWN, is_boxes_own};
 use super::tree::Entry;
 use super::{ImportError, Importer};
@@ -69,9 +69,6 @@ const AGENTS_OWN: &[&str] = &[
     "update",
 ];
 
-const EVERYTHING_READ: &str =
-    "there everything can be read; here the system's directories, the current directory and what is named";
-
 pub(super) fn read(importer: &mut Importer, top: &Entry<'_>) -> Result<(), ImportError> {
     let remote = match top.get("sandbox_backend")? {
         Some(backend) => backend.text()? == "opensandbox",
@@ -123,7 +120,7 @@ pub(super) fn read(importer: &mut Importer, top: &Entry<'_>) -> Result<(), Impor
     }
     if top.get("sandbox_mode")?.is_none() && !remote {
         importer.draft.rule(&importer.places.workspace(), Access::Read, "no sandbox_mode is named");
-        importer.report.unsaid("sandbox_mode", &["filesystem.read"], EVERYTHING_READ);
+        importer.report.unsaid("sandbox_mode", &["filesystem.read"], codex::EVERYTHING_READ);
     }
     importer.draft.network = Some(NetworkMode::Deny);
     if importer.draft.writes_anything() {
@@ -142,29 +139,14 @@ pub(super) fn read(importer: &mut Importer, top: &Entry<'_>) -> Result<(), Impor
 }
 
 fn sandbox_mode(importer: &mut Importer, entry: &Entry<'_>, remote: bool) -> Result<(), ImportError> {
-    let workspace = importer.places.workspace();
     match entry.text()? {
-        "read-only" => {
-            importer.draft.rule(&workspace, Access::Read, &entry.key);
-            importer.report.narrower(entry, &["filesystem.read"], EVERYTHING_READ);
-        }
-        "workspace-write" => {
-            importer.draft.rule(&workspace, Access::Write, &entry.key);
-            let how = format!("{EVERYTHING_READ}; /tmp can be written, and is the box's own");
-            importer.report.narrower(entry, &["filesystem.write", "filesystem.protect"], how);
-        }
         "external-sandbox" if remote => importer.report.carried(entry, &["sandbox.mode"]),
         "external-sandbox" => importer.report.lost(
             entry,
             "it says that something else keeps the code apart, and not what; Hotcell runs nothing without a box of its own",
             "choose \"read-only\" or \"workspace-write\", or name a sandbox_backend",
         ),
-        "danger-full-access" => importer.report.lost(
-            entry,
-            "Hotcell runs nothing without a box",
-            "choose \"read-only\" or \"workspace-write\" there, or a preset here",
-        ),
-        other => return Err(entry.bad_value(format!("is `{other}`, which is no sandbox mode"))),
+        _ => codex::sandbox_mode(importer, entry)?,
     }
     Ok(())
 }
@@ -183,7 +165,7 @@ fn read_only_roots(importer: &mut Importer, list: &Entry<'_>) -> Result<(), Impo
     for root in list.elements()? {
         match importer.places.of(&root, root.text()?)? {
             Ok(place) if place.absolute.as_os_str() == "/" => {
-                importer.report.narrower(&root, &["filesystem.read"], EVERYTHING_READ);
+                importer.report.narrower(&root, &["filesystem.read"], codex::EVERYTHING_READ);
             }
             Ok(place) if is_boxes_own(&place.absolute) => importer.report.narrower(&root, &[], BOXES_OWN),
             Ok(place) => {

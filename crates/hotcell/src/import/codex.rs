@@ -175,11 +175,11 @@ pub(super) fn read(importer: &mut Importer, top: &Entry<'_>) -> Result<(), Impor
     Ok(())
 }
 
-const EVERYTHING_READ: &str =
+pub(super) const EVERYTHING_READ: &str =
     "there everything can be read; here the system's directories, the current directory and what is named";
 const PRIVATE_TMP: &str = "/tmp can be written, and is the box's own: nothing of the host's is in it";
 
-fn sandbox_mode(importer: &mut Importer, entry: &Entry<'_>) -> Result<(), ImportError> {
+pub(super) fn sandbox_mode(importer: &mut Importer, entry: &Entry<'_>) -> Result<(), ImportError> {
     let workspace = importer.places.workspace();
     match entry.text()? {
         "read-only" => {
