@@ -12,6 +12,7 @@ use super::machine::Machine;
 use super::report::markdown::cell;
 use super::report::{QUIET, json as in_json, markdown, table};
 use super::targets::{Target, Verdict};
+use crate::workspace::root;
 
 /// Everything that one run measured.
 #[derive(Debug)]
@@ -35,7 +36,7 @@ pub(super) struct Comparison {
 
 impl Comparison {
     /// Everything, as a person reads it on a terminal.
-    pub(super) fn table(&self) -> String {
+    fn table(&self) -> String {
         let mut text = table::latencies(&self.rows);
         text.push('\n');
         for remark in self.remarks() {
@@ -53,8 +54,19 @@ impl Comparison {
         text
     }
 
-    /// Writes both files.
-    pub(super) fn write(&self, directory: &Path) -> Result<()> {
+    /// Prints it and writes both files: into `out`, or to where the others are.
+    pub(super) fn publish(&self, out: Option<&Path>) -> Result<()> {
+        print!("\n{}", self.table());
+        let directory = match out {
+            Some(directory) => directory.to_owned(),
+            None => root()?.join("docs/bench"),
+        };
+        self.write(&directory)?;
+        println!("\nwritten to {}", directory.display());
+        Ok(())
+    }
+
+    fn write(&self, directory: &Path) -> Result<()> {
         fs::create_dir_all(directory).with_context(|| format!("cannot make the directory {}", directory.display()))?;
         for (kind, text) in [("md", self.page()), ("json", self.object()?)] {
             let path = directory.join(format!("{}.{kind}", self.name));

@@ -22,7 +22,7 @@ use crate::test::containers::command::with_engines;
 use crate::test::containers::realm::Group;
 use crate::test::containers::{DOCKER, IMAGE_TAR, RUNC, RUNSC};
 use crate::test::setup;
-use crate::workspace::{forget_hotcell_settings, root};
+use crate::workspace::forget_hotcell_settings;
 use crate::{Verdict, progress};
 
 use super::comparison::Comparison;
@@ -111,13 +111,7 @@ fn measure(options: &Options, command: &Path) -> Verdict {
         targets: targets::targets(&measured.rows),
         rows: measured.rows,
     };
-    print!("\n{}", results.table());
-    let directory = match &options.out {
-        Some(directory) => directory.clone(),
-        None => root()?.join("docs/bench"),
-    };
-    results.write(&directory)?;
-    println!("\nwritten to {}", directory.display());
+    results.publish(options.out.as_deref())?;
     // A comparison may be missing; what is ours may not.
     Ok(results.rows.iter().all(|row| row.samples.is_ok() || !candidates::OURS.contains(&row.name)))
 }

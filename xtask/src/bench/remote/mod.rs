@@ -16,7 +16,7 @@ use super::machine::{self, Machine};
 use super::options::{MEASURE, Options, Usual};
 use super::{build, part};
 use crate::test::{self, containers::command::with_servers};
-use crate::workspace::{forget_hotcell_settings, root};
+use crate::workspace::forget_hotcell_settings;
 use crate::{Verdict, progress};
 
 /// Rounds if nobody says how many.
@@ -109,12 +109,6 @@ fn measure(options: &Options, _: &Path) -> Verdict {
         targets: targets::targets(&rows),
         rows,
     };
-    print!("\n{}", results.table());
-    let directory = match &options.out {
-        Some(directory) => directory.clone(),
-        None => root()?.join("docs/bench"),
-    };
-    results.write(&directory)?;
-    println!("\nwritten to {}", directory.display());
+    results.publish(options.out.as_deref())?;
     Ok(results.rows.iter().all(|row| row.samples.is_ok()))
 }

@@ -16,7 +16,7 @@ use super::machine::{self, Machine};
 use super::options::{MEASURE, Options, Usual};
 use super::{build, in_words, part};
 use crate::test::setup;
-use crate::workspace::{forget_hotcell_settings, root};
+use crate::workspace::forget_hotcell_settings;
 use crate::{Verdict, process, progress};
 
 /// Rounds if nobody says how many.
@@ -86,14 +86,8 @@ fn measure(options: &Options, hotcell: &Path) -> Verdict {
         targets: targets::targets(&rows, memory),
         rows,
     };
-    print!("\n{}", results.table());
-    let directory = match &options.out {
-        Some(directory) => directory.clone(),
-        None => root()?.join("docs/bench"),
-    };
-    results.write(&directory)?;
-    println!("\nwritten to {}", directory.display());
-    Ok(true)
+    results.publish(options.out.as_deref())?;
+    Ok(results.rows.iter().all(|row| row.samples.is_ok()))
 }
 
 /// Who runs the code.
