@@ -41,6 +41,23 @@ impl<'a> Apply<'a> {
     /// Applies the differences, which are sorted and checked. What is deleted goes last, so that a failure on the way
     /// loses nothing; only what a file takes the place of has to go first.
     pub(super) fn run(mut self, differences: &[Difference]) -> Result<(), WorkspaceError> {
+        let mut brought = Vec::new();
+        let mut done = self.carry_over(differences, &mut brought);
+        // Also after a failure: nobody else could use a directory that is left as it was for filling.
+        for directory in brought.into_iter().rev() {
+            let finished =
+                self.attempt(directory, |apply, parent, name| apply.finish_directory(parent, name, directory));
+            done = done.and(finished);
+        }
+        done
+    }
+
+    /// Everything but the modes of directories, which are added to `brought`.
+    fn carry_over<'d>(
+        &mut self,
+        differences: &'d [Difference],
+        brought: &mut Vec<&'d Difference>,
+    ) -> Result<(), WorkspaceError> {
         let mut rest = differences;
         let mut deletions = Vec::new();
         while let Some((next, after)) = rest.split_first() {
@@ -58,15 +75,12 @@ impl<'a> Apply<'a> {
                 }
             }
             self.step(next, Self::bring)?;
+            if next.change.file == FileKind::Directory {
+                brought.push(next);
+            }
         }
         for gone in deletions.into_iter().rev() {
             self.step(gone, Self::delete)?;
-        }
-        for difference in differences.iter().rev() {
-            let (kind, file) = (difference.change.kind, difference.change.file);
-            if file == FileKind::Directory && kind != ChangeKind::Deleted {
-                self.attempt(difference, |apply, parent, name| apply.finish_directory(parent, name, difference))?;
-            }
         }
         Ok(())
     }

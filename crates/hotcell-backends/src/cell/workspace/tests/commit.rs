@@ -2,6 +2,9 @@
 
 use std::os::unix::ffi::OsStrExt;
 
+use super::super::apply::Apply;
+use super::super::check::Baseline;
+use super::super::diff::differences;
 use super::*;
 
 async fn commit(overlay: &Overlay) -> Result<Vec<Change>, WorkspaceError> {
@@ -271,10 +274,6 @@ async fn a_link_that_takes_a_directorys_place_on_the_host_diverts_nothing() {
 
 #[tokio::test]
 async fn a_swap_between_check_and_change_diverts_nothing_and_says_how_far_it_came() {
-    use super::super::apply::Apply;
-    use super::super::check::Baseline;
-    use super::super::diff::differences;
-
     let overlay = Overlay::new();
     let outside = tempfile::tempdir().unwrap();
     for name in ["a/first", "b/second"] {
@@ -295,6 +294,31 @@ async fn a_swap_between_check_and_change_diverts_nothing_and_says_how_far_it_cam
     }
     assert_eq!(fs::read_to_string(outside.path().join("b/second")).unwrap(), "old");
     assert_eq!(names_in(outside.path().join("b")), ["second"]);
+}
+
+#[tokio::test]
+async fn a_failure_on_the_way_leaves_no_directory_closed() {
+    let overlay = Overlay::new();
+    write(overlay.lower("changed/old"), "x");
+    set_mode(overlay.lower("changed"), 0o755);
+    write(overlay.upper("changed/new"), "x");
+    set_mode(overlay.upper("changed"), 0o711);
+    write(overlay.upper("open/a"), "x");
+    write(overlay.upper("open/z"), "x");
+    set_mode(overlay.upper("open"), 0o755);
+    let workspace = overlay.workspace();
+    let trees = &workspace.shared.trees;
+    let found = differences(trees).unwrap();
+    // As code that runs on would do it.
+    fs::remove_file(overlay.upper("open/z")).unwrap();
+    match Apply::new(trees, &mut Baseline::new(SystemTime::now())).run(&found) {
+        Err(WorkspaceError::Failed { path, .. }) => assert_eq!(path, overlay.lower("open/z")),
+        other => panic!("{other:?}"),
+    }
+    assert_eq!(names_in(overlay.lower("open")), ["a"]);
+    for (name, mode) in [("open", 0o755), ("changed", 0o711)] {
+        assert_eq!(fs::metadata(overlay.lower(name)).unwrap().permissions().mode() & 0o7777, mode, "{name}");
+    }
 }
 
 #[tokio::test]
