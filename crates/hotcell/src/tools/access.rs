@@ -31,7 +31,7 @@ pub(super) struct Shared {
     pub(super) processes: Processes,
     /// The shell of `exec_shell`, by its path in the box.
     pub(super) shell: &'static str,
-    /// Held, shared, by whoever runs something in the foreground; a commit waits for nobody.
+    /// Held, shared, by whoever runs something in the foreground or starts something in the background; a commit waits for nobody.
     pub(super) quiet: RwLock<()>,
     /// Held by whoever changes a file that it has read, so that no change is lost.
     pub(super) edits: tokio::sync::Mutex<()>,

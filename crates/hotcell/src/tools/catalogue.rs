@@ -204,8 +204,9 @@ fn about_diff(_: &Shared) -> String {
 
 fn about_commit(_: &Shared) -> String {
     "Applies everything that workspace_diff lists to the user's own files. Do it when the work is done and checked; it cannot be undone from \
-     here. It is refused while processes run in the background, if a protected path was changed, or if the user changed the same files \
-     meanwhile; then nothing is applied."
+     here. It ends all contexts of run_code: their variables are lost. It is refused while processes run in the background or a command has \
+     left some behind, if a protected path was changed, or if the user changed the same files meanwhile; then nothing is applied. If it fails \
+     on the way, the error says how many changes were applied; committing again goes on."
         .to_owned()
 }
 

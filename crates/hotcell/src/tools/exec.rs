@@ -183,6 +183,8 @@ async fn start(
         }
         config = config.timeout(time);
     }
+    // Until it is in the table: a commit must not miss it.
+    let _quiet = shared.quiet.read().await;
     let sandbox = shared.sandbox().await?;
     let process = match sandbox.spawn(config).await {
         Ok(process) => process,

@@ -37,6 +37,7 @@ mod denials;
 mod edit;
 mod error;
 mod exec;
+mod leftovers;
 mod list;
 pub mod openai;
 mod options;

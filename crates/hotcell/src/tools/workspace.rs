@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use hotcell_core::backend::{Change, ChangeKind, FileKind, Files, Sandbox, WorkspaceError};
+use hotcell_core::backend::{Change, ChangeKind, FileKind, Files, Sandbox, Workspace, WorkspaceError};
 use hotcell_core::policy::{Access, ContainerPolicy, NetworkMode, Policy, ProtectedPath, RemotePolicy};
 use hotcell_core::runtime::RuntimeChoice;
 use schemars::JsonSchema;
@@ -12,6 +12,7 @@ use similar::TextDiff;
 use tokio::time::Instant;
 
 use super::access::{self, Shared};
+use super::leftovers::leftovers;
 use super::list::EntryKind;
 use super::result::Render;
 use super::text::{self, Returns};
@@ -58,6 +59,8 @@ pub struct WorkspaceCommitResult {
     pub changes: Vec<ChangedFile>,
     /// How many changes were applied.
     pub total: u64,
+    /// Contexts of run_code that were ended for it: their variables are lost.
+    pub contexts_ended: Vec<String>,
 }
 
 /// One path that differs.
@@ -135,10 +138,14 @@ impl Render for WorkspaceDiffResult {
 
 impl Render for WorkspaceCommitResult {
     fn text(&self) -> String {
-        if self.total == 0 {
-            return "there was nothing to commit".to_owned();
+        let mut shown = match self.total {
+            0 => "there was nothing to commit".to_owned(),
+            total => format!("committed {total} changes to the user's own files"),
+        };
+        if !self.contexts_ended.is_empty() {
+            let contexts = self.contexts_ended.join(", ");
+            shown.push_str(&format!("\ncontexts ended, their variables are lost: {contexts}"));
         }
-        let mut shown = format!("committed {} changes to the user's own files", self.total);
         push_list(&mut shown, &self.changes);
         shown
     }
@@ -166,7 +173,7 @@ impl Toolbox {
     }
 }
 
-fn overlays(sandbox: &dyn Sandbox) -> Result<&dyn hotcell_core::backend::Workspace, ToolError> {
+fn overlays(sandbox: &dyn Sandbox) -> Result<&dyn Workspace, ToolError> {
     sandbox.workspace().ok_or_else(|| {
         ToolError::new(
             ErrorKind::Unsupported,
@@ -319,6 +326,10 @@ fn as_text(bytes: Vec<u8>) -> Result<String, String> {
 async fn commit(shared: &Shared) -> Result<WorkspaceCommitResult, ToolError> {
     let sandbox = shared.sandbox().await?;
     let workspace = overlays(&*sandbox)?;
+    // Held by whoever runs something in the foreground or is about to start something in the background.
+    let Ok(_quiet) = shared.quiet.try_write() else {
+        return Err(busy("another call is running a command or code".to_owned()).instead("wait for its end"));
+    };
     let running: Vec<String> = shared
         .processes
         .all()
@@ -330,14 +341,42 @@ async fn commit(shared: &Shared) -> Result<WorkspaceCommitResult, ToolError> {
         return Err(busy(format!("processes run in the background: {}", running.join(", ")))
             .instead("end them with stop_process, or wait for their end"));
     }
-    // Calls in the foreground; idle contexts do not change anything.
-    let Ok(_quiet) = shared.quiet.try_write() else {
-        return Err(busy("another call is running a command or code".to_owned()).instead("wait for its end"));
-    };
     let _edits = shared.edits.lock().await;
-    let changes = workspace.commit_now().await.map_err(|error| workspace_error(shared, error))?;
-    let shown = changes.iter().take(shared.options.limits.entries).map(|change| changed(shared, change)).collect();
-    Ok(WorkspaceCommitResult { changes: shown, total: changes.len() as u64 })
+    // Threads and children of an idle context go on changing files: what is committed would be neither what was there before nor after.
+    let contexts: Vec<String> = shared.interpreter.contexts().iter().map(|context| text::line(&context.name)).collect();
+    shared.interpreter.close().await;
+    match commit_at_rest(shared, &*sandbox, workspace).await {
+        Ok(changes) => {
+            let shown = changes.iter().take(shared.options.limits.entries);
+            Ok(WorkspaceCommitResult {
+                changes: shown.map(|change| changed(shared, change)).collect(),
+                total: changes.len() as u64,
+                contexts_ended: contexts,
+            })
+        }
+        Err(mut error) => {
+            if !contexts.is_empty() {
+                error.message.push_str(&format!("; contexts were ended all the same: {}", contexts.join(", ")));
+            }
+            Err(error)
+        }
+    }
+}
+
+/// Commits, unless something still runs that nobody keeps track of.
+async fn commit_at_rest(
+    shared: &Shared,
+    sandbox: &dyn Sandbox,
+    workspace: &dyn Workspace,
+) -> Result<Vec<Change>, ToolError> {
+    let left = leftovers(shared, sandbox).await?;
+    if !left.is_empty() {
+        let message = format!("a command left processes behind that still run: {}", left.join(", "));
+        return Err(busy(message).instead(
+            "end them with exec_shell and `kill`, or wait for their end; start servers with `background`: true",
+        ));
+    }
+    workspace.commit().await.map_err(|error| workspace_error(shared, error))
 }
 
 fn busy(message: String) -> ToolError {

@@ -75,14 +75,14 @@ async fn exceptions_and_denials_are_told() {
 }
 
 #[tokio::test]
-async fn changes_can_be_seen_and_committed_beside_an_idle_context() {
-    let Some(bench) = bench("changes_can_be_seen_and_committed_beside_an_idle_context").await else { return };
+async fn a_commit_ends_idle_contexts_and_is_refused_beside_busy_ones() {
+    let Some(bench) = bench("a_commit_ends_idle_contexts_and_is_refused_beside_busy_ones").await else { return };
     python(&bench, "open('made', 'w').write('by code\\n'); x = 1").await;
     assert_eq!(bench.works("workspace_diff", json!({})).await["total"], 1);
-    assert_eq!(bench.works("workspace_commit", json!({})).await["total"], 1);
+    let said = bench.works("workspace_commit", json!({})).await;
+    assert_eq!((&said["total"], &said["contexts_ended"]), (&json!(1), &json!(["main"])));
     assert_eq!(std::fs::read_to_string(bench.place.join("made")).unwrap(), "by code\n");
-    // It has lost nothing.
-    assert_eq!(python(&bench, "x").await["results"][0]["data"]["text/plain"], "1");
+    assert_eq!(python(&bench, "x").await["exception"]["name"], "NameError");
     // One that runs is another matter.
     let toolbox = bench.toolbox.clone();
     let busy = json!({"language": "python", "context": "main", "code": "import os, time\nopen('started', 'w').close()\nwhile not os.path.exists('go'): time.sleep(0.01)"});

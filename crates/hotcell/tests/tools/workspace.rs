@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use crate::common::Place;
+use crate::common::{PYTHON, Place, has_program};
 use crate::support::Bench;
 
 fn change<'a>(said: &'a Value, path: &str) -> &'a Value {
@@ -115,4 +115,44 @@ async fn without_an_overlay_there_is_nothing_to_commit() {
     let names: Vec<&str> = bench.toolbox.definitions().iter().map(|tool| tool.name).collect();
     assert!(!names.contains(&"workspace_diff") && !names.contains(&"workspace_commit"), "{names:?}");
     assert_eq!(bench.fails("workspace_diff", json!({})).await["kind"], "not_found");
+}
+
+#[tokio::test]
+async fn what_a_command_left_behind_is_named_and_holds_a_commit() {
+    let Some(bench) = Bench::overlay("what_a_command_left_behind_is_named_and_holds_a_commit").await else { return };
+    bench
+        .works("exec_shell", json!({"command": "echo x > f; setsid sleep 600 >/dev/null 2>&1 & echo $! > /tmp/left"}))
+        .await;
+    let error = bench.fails("workspace_commit", json!({})).await;
+    assert_eq!(error["kind"], "busy");
+    assert!(error["message"].as_str().unwrap().contains("(\"sleep\")"), "{error}");
+    assert!(bench.place.listing().is_empty());
+    bench.works("exec_shell", json!({"command": "kill $(cat /tmp/left)"})).await;
+    assert_eq!(bench.works("workspace_commit", json!({})).await["total"], 1);
+}
+
+/// Code that changes files while others are committed: a commit is whole, or refused.
+#[tokio::test]
+async fn code_that_runs_on_does_not_tear_a_commit() {
+    let test = "code_that_runs_on_does_not_tear_a_commit";
+    if !has_program(test, PYTHON) {
+        return;
+    }
+    let Some(bench) = Bench::overlay(test).await else { return };
+    let code = "import os, threading\n\
+        def churn():\n    while True:\n        for n in range(50):\n            open(f'zz/{n}', 'w').close()\n        \
+        for n in range(50):\n            os.unlink(f'zz/{n}')\n\
+        os.makedirs('zz', exist_ok=True)\nos.makedirs(ROUND)\n\
+        for n in range(1000):\n    open(f'{ROUND}/{n}', 'w').write('x')\n\
+        threading.Thread(target=churn, daemon=True).start()";
+    for round in 0..5 {
+        let code = format!("ROUND = 'round{round}'\n{code}");
+        let run = json!({"language": "python", "code": code, "context": "main", "timeout_ms": 60_000});
+        let said = bench.works("run_code", run).await;
+        assert_eq!(said["status"], "done", "{said}");
+        let said = bench.works("workspace_commit", json!({})).await;
+        assert_eq!(said["contexts_ended"], json!(["main"]));
+        assert_eq!(std::fs::read_dir(bench.place.join(&format!("round{round}"))).unwrap().count(), 1000);
+        assert_eq!(bench.works("workspace_diff", json!({})).await["total"], 0);
+    }
 }

@@ -147,10 +147,6 @@ impl Workspace for OverlayWorkspace {
         self.work(Shared::diff).await
     }
 
-    async fn commit_now(&self) -> Result<Vec<Change>, WorkspaceError> {
-        self.work(Shared::commit).await
-    }
-
     async fn discard(&self) -> Result<(), WorkspaceError> {
         self.work(Shared::discard).await
     }
