@@ -166,7 +166,8 @@ impl Toolbox {
         self.shared.until_closed(write(&self.shared, input)).await
     }
 
-    /// Ends a process in the background, with all that it started.
+    /// Ends a process in the background. What takes longer than a moment is killed with all that it started; where it ends politely, only
+    /// its group ends with it, and daemons of its own may go on.
     pub async fn stop_process(&self, input: StopProcess) -> Result<ProcessOutputResult, ToolError> {
         self.shared.until_closed(stop(&self.shared, input)).await
     }
