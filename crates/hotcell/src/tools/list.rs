@@ -204,10 +204,6 @@ impl Walk {
     /// What is in the next directory; none at the end. An error is about the first.
     pub(super) async fn next(&mut self, files: &dyn Files) -> Result<Option<Vec<FileEntry>>, FilesError> {
         while let Some((directory, level)) = self.pending.pop_front() {
-            if self.seen == MOST_DIRECTORIES {
-                self.stop(format!("there are more than {MOST_DIRECTORIES} directories"));
-                return Ok(None);
-            }
             if Instant::now() >= self.deadline {
                 self.stop("it took too long".to_owned());
                 return Ok(None);
@@ -224,18 +220,48 @@ impl Walk {
                 }
             };
             if level < self.depth {
-                let is_repository = |entry: &FileEntry| entry.path.file_name().is_some_and(|name| name == ".git");
-                let deeper = found.iter().filter(|entry| entry.kind == FileKind::Directory && !is_repository(entry));
-                self.pending.extend(deeper.map(|entry| (entry.path.clone(), level + 1)));
+                self.remember(&found, level + 1);
             }
             return Ok(Some(found));
         }
         Ok(None)
     }
 
+    /// Goes into these directories later, as far as there is room: those that wait take memory too.
+    fn remember(&mut self, found: &[FileEntry], level: u32) {
+        let is_repository = |entry: &FileEntry| entry.path.file_name().is_some_and(|name| name == ".git");
+        let mut deeper = found.iter().filter(|entry| entry.kind == FileKind::Directory && !is_repository(entry));
+        let room = MOST_DIRECTORIES.saturating_sub(self.seen + self.pending.len());
+        self.pending.extend(deeper.by_ref().take(room).map(|entry| (entry.path.clone(), level)));
+        if deeper.next().is_some() {
+            let why = || format!("there are more than {MOST_DIRECTORIES} directories");
+            self.incomplete.get_or_insert_with(why);
+        }
+    }
+
     /// Ends the walk before its end.
     pub(super) fn stop(&mut self, why: String) {
         self.pending.clear();
         self.incomplete = Some(why);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn directories_that_wait_are_bounded() {
+        let directory =
+            |n: usize| FileEntry { path: format!("/w/{n}").into(), kind: FileKind::Directory, size: 0, mode: 0o755 };
+        let found: Vec<FileEntry> = (0..MOST_DIRECTORIES).map(directory).collect();
+        let mut walk = Walk { pending: VecDeque::new(), depth: 9, seen: 1, deadline: Instant::now(), incomplete: None };
+        walk.remember(&found[1..], 2);
+        assert_eq!((walk.seen + walk.pending.len(), &walk.incomplete), (MOST_DIRECTORIES, &None));
+        for _ in 0..3 {
+            walk.remember(&found, 2);
+            assert_eq!(walk.seen + walk.pending.len(), MOST_DIRECTORIES);
+            assert!(walk.incomplete.is_some());
+        }
     }
 }
