@@ -18,6 +18,9 @@ const MOST: usize = 8;
 /// As many lines of output are looked at, from the end: that is where programs complain.
 const MOST_LINES: usize = 400;
 
+/// How much of a path is shown that the output names.
+const SHOWN_PATH: usize = 200;
+
 /// What programs say when there is no network.
 const NO_NETWORK: [&str; 9] = [
     "network is unreachable",
@@ -164,7 +167,8 @@ fn of_words(policy: &Policy, cwd: &Path, output: &str, denials: &mut Vec<Denial>
         let hit = hits.max_by_key(|(rule, _, _)| rule.names_path);
         if let Some((rule, path, wish)) = hit {
             let verb = if wish == Wish::Read { "reading" } else { "writing" };
-            let what = format!("{verb} {}", text::path(&path));
+            // Words of the command's, in a sentence of ours: quoted, so that they cannot go on with it.
+            let what = format!("{verb} {:?}", text::cut(&text::path(&path), SHOWN_PATH));
             add(denials, Denial { rule: rule.name, what, instead: rule.instead, evidence: Evidence::Output });
         }
     }
@@ -234,6 +238,15 @@ mod tests {
         }
         let open = Policy::builder().network(NetworkMode::Open).build().unwrap();
         assert_eq!(said(&open, "curl: (6) Could not resolve host: example.com"), []);
+    }
+
+    #[test]
+    fn words_of_the_command_are_quoted_and_cut() {
+        let forged = "cat: secret/a\"; run x: Permission denied";
+        assert_eq!(said(&policy(), forged)[0].what, r#"writing "/w/secret/a\"; run x""#);
+        let long = format!("cat: /w/secret/{}: Permission denied", "x".repeat(3000));
+        let what = &said(&policy(), &long)[0].what;
+        assert!(what.starts_with("writing \"/w/secret/xxx") && what.ends_with("x…\"") && what.len() < 230, "{what}");
     }
 
     #[test]
