@@ -190,6 +190,10 @@ async fn run(shared: &Shared, input: RunCode, progress: Option<OnProgress>) -> R
             return Err(ToolError::invalid(format!("`{what}` is not a name of 1 to {LONGEST_NAME} bytes")));
         }
     }
+    if let Some(name) = input.context.as_deref().filter(|name| is_name_of_process(name)) {
+        return Err(ToolError::invalid(format!("`{name}` is how processes in the background are named"))
+            .instead("give the context another name, for instance `main`"));
+    }
     let time = shared.time(input.timeout_ms)?;
     let mut code = Code::new(input.language, input.code).timeout(time);
     code.context = input.context;
@@ -203,6 +207,12 @@ async fn run(shared: &Shared, input: RunCode, progress: Option<OnProgress>) -> R
     let sandbox = shared.sandbox().await?;
     let output = shared.interpreter.run(&*sandbox, &code, &told).await.map_err(code_error)?;
     Ok(result(shared, output, time))
+}
+
+/// Whether stop_process would look for a process of this name.
+fn is_name_of_process(name: &str) -> bool {
+    let digits = name.strip_prefix('p').unwrap_or_default();
+    !digits.is_empty() && digits.bytes().all(|byte| byte.is_ascii_digit())
 }
 
 fn result(shared: &Shared, output: CodeOutput, time: Duration) -> RunCodeResult {

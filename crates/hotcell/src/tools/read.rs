@@ -134,6 +134,9 @@ impl Toolbox {
 }
 
 async fn read(shared: &Shared, input: ReadFile) -> Result<ReadFileResult, ToolError> {
+    if input.lines == Some(0) {
+        return Err(ToolError::invalid("`lines` is 0").instead("leave it out, or ask for at least one line"));
+    }
     let path = shared.path(&input.path)?;
     let sandbox = shared.sandbox().await?;
     let limit = shared.options.limits.file;

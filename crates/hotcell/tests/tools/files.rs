@@ -20,6 +20,8 @@ async fn what_is_written_is_read_and_seen_by_commands() {
     assert_eq!((&said["content"], &said["total_lines"]), (&json!("one\ntwo\nthree\n"), &json!(3)));
     let said = bench.works("read_file", json!({"path": "a/b/c.txt", "first_line": 2, "lines": 1})).await;
     assert_eq!((&said["content"], &said["first_line"]), (&json!("two\n"), &json!(2)));
+    let none = json!({"path": "a/b/c.txt", "lines": 0});
+    assert_eq!(bench.fails("read_file", none).await["kind"], "invalid_input");
     let said = bench.works("exec_shell", json!({"command": "cat a/b/c.txt"})).await;
     assert_eq!(said["stdout"], "one\ntwo\nthree\n");
     let said = bench.works("write_file", json!({"path": "a/b/c.txt", "content": ""})).await;
