@@ -21,8 +21,14 @@ const LONGEST_NAME: usize = 64;
 /// How many results and images are returned.
 const MOST_RESULTS: usize = 32;
 const MOST_IMAGES: usize = 8;
+/// How many streams' worth of text all results together take.
+const MOST_TEXTS: usize = 4;
 /// Images that models can look at.
 const IMAGES: [&str; 4] = ["image/png", "image/jpeg", "image/gif", "image/webp"];
+
+/// Other formats, those that say most to a model first.
+const PREFERRED: [&str; 6] =
+    ["text/markdown", "text/plain", "application/json", "text/html", "text/latex", "image/svg+xml"];
 
 /// What `run_code` takes.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize, JsonSchema)]
@@ -155,9 +161,8 @@ impl Render for RunCodeResult {
 
 /// The format that says most to a model.
 fn best(result: &ShownResult) -> &str {
-    let preferred = ["text/markdown", "text/plain", "application/json", "text/html", "text/latex", "image/svg+xml"];
     let images = IMAGES.iter().copied();
-    let found = preferred.into_iter().chain(images).find_map(|kind| result.data.get(kind));
+    let found = PREFERRED.into_iter().chain(images).find_map(|kind| result.data.get(kind));
     found.or_else(|| result.data.values().next()).map_or("", String::as_str)
 }
 
@@ -232,9 +237,16 @@ fn result(shared: &Shared, output: CodeOutput, time: Duration) -> RunCodeResult 
     let bounded = |part: &str| text::bounded(part.as_bytes(), most, Returns::EndLines).text;
     let (stdout, stderr) = (text::stream(&output.stdout, most), text::stream(&output.stderr, most));
     let mut images = Vec::new();
-    let results_left_out = output.results_left_out + output.results.len().saturating_sub(MOST_RESULTS) as u64;
-    let results = output.results.into_iter().take(MOST_RESULTS);
-    let results = results.map(|result| shown_result(shared, result, &mut images)).collect();
+    let mut room = most.saturating_mul(MOST_TEXTS);
+    let mut results = Vec::new();
+    let mut results_left_out = output.results_left_out;
+    for result in output.results {
+        if results.len() == MOST_RESULTS || room == 0 {
+            results_left_out += 1;
+        } else {
+            results.push(shown_result(shared, result, &mut room, &mut images));
+        }
+    }
     RunCodeResult {
         status: status.to_owned(),
         exit_code,
@@ -258,11 +270,17 @@ fn result(shared: &Shared, output: CodeOutput, time: Duration) -> RunCodeResult 
     }
 }
 
-fn shown_result(shared: &Shared, result: RichResult, images: &mut Vec<Image>) -> ShownResult {
+fn shown_result(shared: &Shared, result: RichResult, room: &mut usize, images: &mut Vec<Image>) -> ShownResult {
     let (most, most_image) = (shared.options.limits.text, shared.options.limits.image);
     let mut shown = |kind: &str, content: String| {
         if !IMAGES.contains(&kind) {
-            return text::bounded(content.as_bytes(), most, Returns::EndLines).text;
+            let text = text::bounded(content.as_bytes(), most, Returns::EndLines).text;
+            if text.len() > *room {
+                *room = 0;
+                return format!("{} bytes that are not shown", content.len());
+            }
+            *room -= text.len();
+            return text;
         }
         // What an untrusted process calls Base64 may be anything.
         let is_base64 = content.bytes().all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'+' | b'/' | b'='));
@@ -275,8 +293,13 @@ fn shown_result(shared: &Shared, result: RichResult, images: &mut Vec<Image>) ->
         images.push(Image { media_type: kind.to_owned(), data: content });
         format!("image {}", images.len())
     };
-    let entries = result.data.into_iter().take(MOST_RESULTS);
-    let data = entries.map(|(kind, content)| (text::cut(&text::line(&kind), 100), shown(&kind, content))).collect();
+    let mut entries: Vec<_> = result.data.into_iter().take(MOST_RESULTS).collect();
+    // What says most gets its room first.
+    entries.sort_by_key(|(kind, _)| PREFERRED.iter().position(|preferred| preferred == kind).unwrap_or(usize::MAX));
+    let data = entries
+        .into_iter()
+        .map(|(kind, content)| (text::cut(&text::line(&kind), 100), shown(&kind, content)))
+        .collect();
     ShownResult { is_value: result.is_value, data }
 }
 

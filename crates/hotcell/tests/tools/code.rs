@@ -96,3 +96,29 @@ async fn a_commit_ends_idle_contexts_and_is_refused_beside_busy_ones() {
     assert!(!busy.await.unwrap().is_error);
     bench.works("workspace_commit", json!({})).await;
 }
+
+#[tokio::test]
+async fn all_results_together_are_bounded() {
+    let Some(bench) = bench("all_results_together_are_bounded").await else { return };
+    let code = "class Much:\n    def _repr_html_(self): return 'h' * 30000\n    def _repr_latex_(self): return 'l' * 30000\n    def __repr__(self): return 't' * 30000\nfor _ in range(30): display(Much())";
+    let result = bench
+        .call("run_code", json!({"language": "python", "code": code, "context": "main", "timeout_ms": 60_000}))
+        .await;
+    let said = &result.structured;
+    assert_eq!(said["status"], "done", "{said}");
+    let shown = said["results"].as_array().unwrap();
+    assert_eq!(shown.len() as u64 + said["results_left_out"].as_u64().unwrap(), 30);
+    assert!(shown[0]["data"]["text/plain"].as_str().unwrap().starts_with("ttt"), "{said}");
+    // Four times 32 KiB, in both forms.
+    assert!(said.to_string().len() < 140_000 && result.text.len() < 140_000, "{}", said.to_string().len());
+}
+
+#[tokio::test]
+async fn a_context_is_not_named_like_a_process() {
+    let Some(bench) = bench("a_context_is_not_named_like_a_process").await else { return };
+    let named = |name: &str| json!({"language": "python", "code": "1", "context": name, "timeout_ms": 60_000});
+    assert_eq!(bench.fails("run_code", named("p1")).await["kind"], "invalid_input");
+    for name in ["p", "p1a", "pp1"] {
+        bench.works("run_code", named(name)).await;
+    }
+}
