@@ -128,3 +128,26 @@ async fn typescript_is_run_or_refused_with_a_hint() {
     assert_eq!(value(&place.run(context).await), "21");
     place.close().await;
 }
+
+#[tokio::test]
+async fn text_with_half_a_surrogate_pair_is_shown_and_ends_nothing() {
+    let Some(place) = Place::open("node::surrogates", "node").await else { return };
+    place.tell("javascript", "const x = 5").await;
+    let source = r"throw new Error('bad \udcff é😀')";
+    let raised = place.tell("javascript", source).await.exception.unwrap();
+    assert_eq!(raised.message, r"bad \udcff é😀");
+    assert!(raised.traceback.contains(r"Error: bad \udcff"), "{}", raised.traceback);
+    let output = place.tell("javascript", r"display.of({ 'text/plain': '<\ud800>', 'text/html': '\udfff' })").await;
+    assert_eq!((value(&output), output.results[0].data["text/html"].as_str()), (r"<\ud800>", r"\udfff"));
+    // What is too long is cut between characters, wherever that falls.
+    for (begin, end) in [("", ""), ("a", ""), ("", "a")] {
+        let source = format!("throw new Error('{begin}' + '😀'.repeat(40000) + '{end}')");
+        let message = place.tell("javascript", &source).await.exception.unwrap().message;
+        assert!(message.contains("are left out") && !message.contains(r"\u"), "{begin} {end}");
+    }
+    let kept = place.tell("javascript", "x").await;
+    assert_eq!((value(&kept), kept.context_was_replaced), ("5", false));
+    let once = place.run(Code::new("javascript", source)).await;
+    assert_eq!(once.exception.unwrap().message, r"bad \udcff é😀");
+    place.close().await;
+}

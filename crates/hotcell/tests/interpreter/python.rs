@@ -191,3 +191,30 @@ async fn modules_of_the_workspace_do_not_replace_those_of_the_kernel() {
     assert_eq!(value(&fresh), "4");
     place.close().await;
 }
+
+#[tokio::test]
+async fn text_with_half_a_surrogate_pair_is_shown_and_ends_nothing() {
+    let Some(place) = Place::open("python::surrogates", "python3").await else { return };
+    place.tell("python", "x = 5").await;
+    let source = r"raise ValueError('bad \udcff é😀')";
+    let raised = place.tell("python", source).await.exception.unwrap();
+    assert_eq!(raised.message, r"bad \udcff é😀");
+    assert!(raised.traceback.contains(r"ValueError: bad \udcff"), "{}", raised.traceback);
+    let shown = r"
+class Odd:
+    def __repr__(self): return '<\ud800>'
+    def _repr_html_(self): return '<b>\udfff</b>'
+Odd()";
+    let output = place.tell("python", shown).await;
+    assert_eq!((value(&output), output.results[0].data["text/html"].as_str()), (r"<\ud800>", r"<b>\udfff</b>"));
+    let listed = r"
+import os
+open(b'odd-\xff', 'w').close()
+display({'text/plain': [name for name in os.listdir() if 'odd' in name][0]}, raw=True)";
+    assert_eq!(place.tell("python", listed).await.results[0].data["text/plain"], r"odd-\udcff");
+    let kept = place.tell("python", "x").await;
+    assert_eq!((value(&kept), kept.context_was_replaced), ("5", false));
+    let once = place.run(Code::new("python", source)).await;
+    assert_eq!(once.exception.unwrap().message, r"bad \udcff é😀");
+    place.close().await;
+}

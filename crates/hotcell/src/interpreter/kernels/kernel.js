@@ -40,10 +40,20 @@
   };
   const origin = new Map([OUT, ERR].map((descriptor) => [descriptor, identity(descriptor)]));
 
+  const escaped = (c) => '\\u' + c.charCodeAt(0).toString(16).padStart(4, '0');
+  /// The same with text that every reader takes: half of a surrogate pair is none, and is shown as its escape.
+  function plain(value) {
+    if (typeof value === 'string') return value.replace(/\p{Surrogate}/gu, escaped);
+    if (value === null || typeof value !== 'object') return value;
+    const same = {};
+    Object.keys(value).forEach((name) => (same[plain(name)] = plain(value[name])));
+    return same;
+  }
+
   let marker = '';
   function send(descriptor, message) {
     // Everything but ASCII is escaped, so that a piece can be cut anywhere.
-    const text = stringify(message).replace(/[\u007f-\uffff]/g, (c) => '\\u' + c.charCodeAt(0).toString(16).padStart(4, '0'));
+    const text = stringify(plain(message)).replace(/[\u007f-\uffff]/g, escaped);
     const room = PIECE - marker.length - 2;
     try {
       if (identity(descriptor) !== origin.get(descriptor)) leave(70);
@@ -129,7 +139,7 @@
   function show(data, isValue) {
     const size = Object.values(data).reduce((sum, content) => sum + content.length, 0);
     if (size > RESULT_MOST) {
-      const head = (data['text/plain'] ?? '').slice(0, 1 << 20);
+      const head = headOf(data['text/plain'] ?? '', 1 << 20);
       data = { 'text/plain': `${head}\n[${size} characters are more than a result may have]` };
     }
     send(OUT, { type: 'result', id: state.call, is_value: isValue, data });
@@ -309,10 +319,13 @@
 
   // --- how it ends -----------------------------------------------------------------------------------------------------
 
+  // Neither cuts a character in two.
+  const headOf = (text, most) => text.slice(0, most).replace(/[\ud800-\udbff]$/, '');
+  const tailOf = (text, most) => text.slice(-most).replace(/^[\udc00-\udfff]/, '');
   const shortened = (text, most) =>
     text.length <= most
       ? text
-      : `${text.slice(0, most / 2)}\n[${text.length - most} characters are left out]\n${text.slice(-most / 2)}`;
+      : `${headOf(text, most / 2)}\n[${text.length - most} characters are left out]\n${tailOf(text, most / 2)}`;
 
   function line(name, number, column) {
     const source = state.sources.get(name);

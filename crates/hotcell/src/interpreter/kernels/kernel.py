@@ -24,6 +24,15 @@ write, read, fstat, getpid, leave = os.write, os.read, os.fstat, os.getpid, os._
 lock = threading.RLock()
 
 
+def plain(value):
+    """The same with text that every reader takes: half of a surrogate pair is none, and is shown as its escape."""
+    if isinstance(value, str):
+        return str.encode(value, "utf-8", "backslashreplace").decode("utf-8")
+    if isinstance(value, dict):
+        return {plain(key): plain(content) for key, content in value.items()}
+    return value
+
+
 def private(descriptor):
     return fcntl.fcntl(descriptor, fcntl.F_DUPFD_CLOEXEC, 64)
 
@@ -65,7 +74,7 @@ class Channel:
             setattr(sys, name, text_stream(self.standard))
 
     def send(self, message):
-        text = dumps(message).encode("ascii")
+        text = dumps(plain(message)).encode("ascii")
         room = PIECE - len(state.marker) - 2
         with lock:
             for start in range(0, len(text), room):
