@@ -120,7 +120,6 @@ impl Interpreter {
         let mut held = context.hold().await?;
         let begun = Instant::now();
         let mut wishes = context.wishes();
-        let mut was_lost = context.take_lost();
         let Some(place) = held.place() else { return Err(CodeError::context(context.name(), "it is gone")) };
         loop {
             let is_new = place.is_none();
@@ -144,6 +143,8 @@ impl Interpreter {
             match asked {
                 Ok(Asked::Ended(call)) => {
                     context.counted();
+                    // Only now is somebody told: a call that is dropped on the way tells nobody.
+                    let was_lost = context.take_lost();
                     if call.is_lost {
                         *place = None;
                         context.lose();
@@ -153,14 +154,13 @@ impl Interpreter {
                 Ok(Asked::NotBegun) => {
                     kernel.end().await;
                     *place = None;
+                    context.lose();
                     if is_new {
-                        context.lose();
                         let program = context.kind.program().to_owned();
                         let reason = "it does not answer any more".to_owned();
                         return Err(CodeError::NotReady { program, reason });
                     }
                     // It ended between two calls, and nothing of this one has run.
-                    was_lost = true;
                 }
                 Err(error) => {
                     *place = None;

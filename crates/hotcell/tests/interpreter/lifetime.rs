@@ -104,6 +104,16 @@ async fn a_dropped_future_interrupts_and_the_next_call_works() {
     place.close().await;
 }
 
+#[tokio::test]
+async fn a_dropped_call_does_not_hide_that_variables_were_lost() {
+    let Some(place) = Place::open("lifetime::hidden", "python3").await else { return };
+    assert!(place.tell("python", "import os\nos._exit(3)").await.context_was_replaced);
+    drop_when_begun(&place, Code::new("python", "print('begun', flush=True)\nwhile True: pass").context("main")).await;
+    assert!(place.tell("python", "1").await.context_was_replaced);
+    assert!(!place.tell("python", "2").await.context_was_replaced, "it was told");
+    place.close().await;
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn others_interrupt_restart_and_remove() {
     let Some(place) = Place::open("lifetime::others", "python3").await else { return };
