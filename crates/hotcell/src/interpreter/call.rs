@@ -66,7 +66,13 @@ pub(super) struct Progress {
 
 impl Progress {
     pub(super) fn new(id: u64, begin_by: Instant, deadline: Option<Instant>) -> Self {
-        Self { id, phase: Phase::Asked, until: Some(begin_by), deadline, why: None, call: None, stderr_ended: false }
+        let until = Some(deadline.map_or(begin_by, |deadline| deadline.min(begin_by)));
+        Self { id, phase: Phase::Asked, until, deadline, why: None, call: None, stderr_ended: false }
+    }
+
+    /// Whether the time of the call is over.
+    pub(super) fn is_late(&self) -> bool {
+        self.deadline.is_some_and(|deadline| deadline <= Instant::now())
     }
 
     pub(super) fn begin(&mut self) {

@@ -62,7 +62,11 @@ impl Context {
         self.lost.store(true, Ordering::Release);
     }
 
-    /// Whether variables were lost since somebody was told.
+    pub(super) fn is_lost(&self) -> bool {
+        self.lost.load(Ordering::Acquire)
+    }
+
+    /// Whether variables were lost since somebody was told; now somebody is.
     pub(super) fn take_lost(&self) -> bool {
         self.lost.swap(false, Ordering::AcqRel)
     }

@@ -49,6 +49,13 @@ pub(super) struct Kernel {
     writing: bool,
 }
 
+/// A process that was started to stay.
+pub(super) enum Started {
+    Ready(Box<Kernel>),
+    /// The time of the call was over, or somebody wanted its end, before it was ready. No code has run.
+    Ended(Call),
+}
+
 /// A call that has been asked for.
 pub(super) enum Asked {
     Ended(Call),
@@ -99,11 +106,16 @@ impl Kernel {
         Ok(kernel)
     }
 
-    /// Starts a process that stays, and waits until it is ready.
-    pub(super) async fn start(sandbox: &dyn Sandbox, kind: KernelKind) -> Result<Self, CodeError> {
+    /// Starts a process that stays, and waits until it is ready, but no longer than until `deadline`.
+    pub(super) async fn start(
+        sandbox: &dyn Sandbox,
+        kind: KernelKind,
+        deadline: Option<Instant>,
+        wishes: &mut watch::Receiver<Wish>,
+    ) -> Result<Started, CodeError> {
         let mut kernel = Self::launch(sandbox, kind, false, kind.command(false)).await?;
         let mut collector = Collector::new(super::START_CAPTURE, &|_| {});
-        let ready = tokio::time::timeout(PATIENCE, async {
+        let ready = async {
             while let Some(came) = kernel.read(&mut collector).await {
                 match came.into_iter().next() {
                     Some(Came::Message(Stream::Stdout, Message::Ready { typescript })) => return Some(typescript),
@@ -112,12 +124,22 @@ impl Kernel {
                 }
             }
             None
-        });
-        match ready.await {
-            Ok(Some(typescript)) if typescript || kind != KernelKind::TypeScript => Ok(kernel),
+        };
+        let ready = tokio::select! {
+            biased;
+            _ = wish(wishes, Wish::GoOn) => Err(Some(Why::Interrupt)),
+            ready = ready => Ok(ready),
+            () = at(deadline) => Err(Some(Why::Time)),
+            () = tokio::time::sleep(PATIENCE) => Err(None),
+        };
+        match ready {
+            Ok(Some(typescript)) if typescript || kind != KernelKind::TypeScript => {
+                Ok(Started::Ready(Box::new(kernel)))
+            }
             Ok(Some(_)) => Err(no_typescript()),
             Ok(None) => Err(kernel.failed_start(collector).await),
-            Err(_) => Err(not_ready(kind, &format!("it said nothing for {} s", PATIENCE.as_secs()))),
+            Err(Some(why)) => Ok(Started::Ended(Call { is_lost: false, ..kernel.killed(why.status()).await })),
+            Err(None) => Err(not_ready(kind, &format!("it said nothing for {} s", PATIENCE.as_secs()))),
         }
     }
 
@@ -176,7 +198,7 @@ impl Kernel {
     pub(super) async fn call(
         &mut self,
         source: &str,
-        timeout: Option<Duration>,
+        deadline: Option<Instant>,
         wishes: &mut watch::Receiver<Wish>,
         collector: &mut Collector<'_>,
     ) -> Result<Asked, CodeError> {
@@ -185,13 +207,23 @@ impl Kernel {
         self.unfinished = Some(id);
         self.writing = true;
         let request = self.kind.request(id, source);
-        let by = Instant::now() + BEGIN;
-        let deadline = timeout.and_then(|timeout| Instant::now().checked_add(timeout));
-        match tokio::time::timeout_at(by, self.stdin.write_all(request.as_bytes())).await {
-            Ok(Ok(())) => self.writing = false,
-            _ => return Ok(Asked::NotBegun),
+        let mut progress = Progress::new(id, Instant::now() + BEGIN, deadline);
+        let given_up = tokio::select! {
+            biased;
+            written = self.stdin.write_all(request.as_bytes()) => match written {
+                Ok(()) => None,
+                Err(_) => return Ok(Asked::NotBegun),
+            },
+            _ = wish(wishes, Wish::Interrupt) => Some(Why::Interrupt),
+            () = at(progress.until) => match progress.is_late() {
+                true => Some(Why::Time),
+                false => return Ok(Asked::NotBegun),
+            },
+        };
+        if let Some(why) = given_up {
+            return Ok(Asked::Ended(self.killed(why.status()).await));
         }
-        let mut progress = Progress::new(id, by, deadline);
+        self.writing = false;
         let mut heard = Wish::GoOn;
         loop {
             let came = tokio::select! {
@@ -211,8 +243,9 @@ impl Kernel {
             match came {
                 // A moment came that was waited for.
                 None => match progress.phase {
-                    Phase::Asked => return Ok(Asked::NotBegun),
-                    Phase::Running => {
+                    Phase::Asked if !progress.is_late() => return Ok(Asked::NotBegun),
+                    // What code of an earlier call left behind may keep it busy: that is interrupted too.
+                    Phase::Asked | Phase::Running => {
                         progress.end_because(Why::Time);
                         self.interrupt(id).await;
                     }

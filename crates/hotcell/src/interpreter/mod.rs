@@ -41,7 +41,7 @@ pub use languages::Languages;
 
 use call::Call;
 use contexts::{Context, Contexts};
-use kernel::{Asked, Kernel};
+use kernel::{Asked, Kernel, Started};
 use languages::Runner;
 use messages::Collector;
 
@@ -119,13 +119,17 @@ impl Interpreter {
     ) -> Result<CodeOutput, CodeError> {
         let mut held = context.hold().await?;
         let begun = Instant::now();
+        // One moment for all of it: also a process that does not get ready, or does not answer, takes no more time than the call has.
+        let deadline = code.timeout.and_then(|timeout| tokio::time::Instant::now().checked_add(timeout));
         let mut wishes = context.wishes();
         let Some(place) = held.place() else { return Err(CodeError::context(context.name(), "it is gone")) };
         loop {
             let is_new = place.is_none();
             if is_new {
-                match Kernel::start(sandbox, context.kind).await {
-                    Ok(kernel) => *place = Some(kernel),
+                match Kernel::start(sandbox, context.kind, deadline, &mut wishes).await {
+                    Ok(Started::Ready(kernel)) => *place = Some(*kernel),
+                    // The next call is the first one that finds variables missing, if any were lost.
+                    Ok(Started::Ended(call)) => return Ok(output(call, collector, context.is_lost(), begun)),
                     Err(error) => {
                         if context.is_fresh() {
                             self.contexts.forget(context);
@@ -139,7 +143,7 @@ impl Interpreter {
             if kernel.sandbox() != sandbox.id() {
                 return Err(CodeError::context(context.name(), "it lives in another box"));
             }
-            let asked = kernel.call(&code.source, code.timeout, &mut wishes, &mut collector).await;
+            let asked = kernel.call(&code.source, deadline, &mut wishes, &mut collector).await;
             match asked {
                 Ok(Asked::Ended(call)) => {
                     context.counted();
@@ -185,7 +189,10 @@ impl Interpreter {
         // Nobody has to be told of what was asked for.
         context.take_lost();
         if place.is_none() {
-            *place = Some(Kernel::start(sandbox, context.kind).await?);
+            match Kernel::start(sandbox, context.kind, None, &mut context.wishes()).await? {
+                Started::Ready(kernel) => *place = Some(*kernel),
+                Started::Ended(_) => return Err(CodeError::context(context.name(), "it was ended while it started")),
+            }
         }
         Ok(true)
     }

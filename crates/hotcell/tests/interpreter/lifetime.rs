@@ -160,6 +160,75 @@ async fn others_interrupt_restart_and_remove() {
     Arc::into_inner(place).unwrap().close().await;
 }
 
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_call_ends_in_time_and_on_demand_while_its_process_starts() {
+    let Some(place) = Place::open("lifetime::start", "python3").await else { return };
+    // From now on a new Python sleeps before it is ready; this one runs already.
+    let trap = "import os, site\nplace = site.getusersitepackages()\nos.makedirs(place, exist_ok=True)\n\
+                open(place + '/usercustomize.py', 'w').write('import time; time.sleep(1000)')";
+    assert_eq!(place.run(Code::new("python", trap).context("other")).await.status, CodeStatus::Done);
+    let output = place.run(Code::new("python", "1").context("main").timeout(SHORT)).await;
+    assert_eq!((output.status, output.context_was_replaced), (CodeStatus::TimedOut, false));
+    let place = Arc::new(place);
+    for remove in [false, true] {
+        let run = tokio::spawn({
+            let place = Arc::clone(&place);
+            async move { place.run(Code::new("python", "1").context("main")).await }
+        });
+        let is_busy = || place.interpreter.contexts().iter().any(|context| context.name == "main" && context.busy);
+        eventually("it starts", is_busy).await;
+        match remove {
+            false => assert!(place.interpreter.interrupt("main").await.unwrap()),
+            true => assert!(place.interpreter.remove("main").await.unwrap()),
+        }
+        assert_eq!(run.await.unwrap().status, CodeStatus::Interrupted);
+    }
+    place.run(Code::new("python", "os.remove(place + '/usercustomize.py')").context("other")).await;
+    assert_eq!(value(&place.tell("python", "1").await), "1");
+    Arc::into_inner(place).unwrap().close().await;
+}
+
+#[tokio::test]
+async fn a_call_ends_in_time_where_earlier_code_keeps_its_process_busy() {
+    let Some(place) = Place::open("lifetime::busy", "node").await else { return };
+    place
+        .tell("javascript", "setTimeout(() => { require('fs').writeFileSync('/tmp/busy', ''); for (;;) {} }, 10)")
+        .await;
+    place.run(Code::new("bash", "until [ -e /tmp/busy ]; do sleep 0.05; done")).await;
+    // It would have to wait for the end of the loop before it begins.
+    let output = place.run(Code::new("javascript", "1").context("main").timeout(SHORT)).await;
+    assert_eq!(output.status, CodeStatus::TimedOut);
+    assert_eq!(value(&place.tell("javascript", "1 + 1").await), "2");
+    place.close().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_call_ends_in_time_and_on_demand_where_its_process_does_not_read() {
+    let Some(place) = Place::open("lifetime::stopped", "python3").await else { return };
+    let place = Arc::new(place);
+    for remove in [false, true] {
+        let stop = "import os, threading\ndef stop():\n    open('/tmp/stopped', 'w').close()\n    os.kill(os.getpid(), 19)\n\
+                    threading.Timer(0.01, stop).start()";
+        place.tell("python", stop).await;
+        place.run(Code::new("bash", "until [ -e /tmp/stopped ]; do sleep 0.05; done; rm /tmp/stopped")).await;
+        // More than fits into a pipe.
+        let mut code = Code::new("python", format!("'{}'", "x".repeat(1 << 20))).context("main");
+        code.timeout = (!remove).then_some(SHORT);
+        let run = tokio::spawn({
+            let place = Arc::clone(&place);
+            async move { place.run(code).await }
+        });
+        if remove {
+            eventually("it is asked", || place.interpreter.contexts().iter().any(|context| context.busy)).await;
+            assert!(place.interpreter.remove("main").await.unwrap());
+        }
+        let expected = if remove { CodeStatus::Interrupted } else { CodeStatus::TimedOut };
+        assert_eq!(run.await.unwrap().status, expected);
+        assert_eq!(value(&place.tell("python", "1").await), "1");
+    }
+    Arc::into_inner(place).unwrap().close().await;
+}
+
 #[tokio::test]
 async fn calls_to_one_context_queue_and_contexts_are_limited() {
     let Some(place) = Place::open("lifetime::queue", "bash").await else { return };
