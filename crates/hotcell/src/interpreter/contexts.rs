@@ -38,10 +38,11 @@ impl Context {
     /// Waits for one's turn.
     pub(super) async fn hold(self: &Arc<Self>) -> Result<Held, CodeError> {
         let kernel = Arc::clone(&self.kernel).lock_owned().await;
+        // In this order: a removal either is seen here, or its wish comes after this one.
+        self.wishes.send_replace(Wish::GoOn);
         if self.removed.load(Ordering::Acquire) {
             return Err(CodeError::context(&self.name, "it was removed meanwhile"));
         }
-        self.wishes.send_replace(Wish::GoOn);
         self.busy.store(true, Ordering::Release);
         Ok(Held { context: Arc::clone(self), kernel: Some(kernel) })
     }
@@ -228,4 +229,28 @@ fn check_name(name: &str) -> Result<(), CodeError> {
         return Ok(());
     }
     Err(CodeError::invalid("the context's name", "it has 1 to 64 of the characters a-z, 0-9, `-` and `_`"))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+
+    /// A removal between the two things that a call does when its turn comes.
+    #[tokio::test(flavor = "multi_thread", worker_threads = 1)]
+    async fn a_removal_is_not_missed_by_a_call_whose_turn_comes() {
+        let context = Contexts::default().open("main", "bash", KernelKind::Bash).unwrap();
+        let wishes = context.wishes();
+        // While this is read, nobody can write to it: the call gets as far as that and waits.
+        let read = wishes.borrow();
+        let call = tokio::spawn({
+            let context = Arc::clone(&context);
+            async move { context.hold().await.is_err() }
+        });
+        std::thread::sleep(Duration::from_millis(200));
+        context.removed.store(true, Ordering::Release);
+        drop(read);
+        assert!(call.await.unwrap(), "it goes on, and the wish to end it is overwritten");
+    }
 }
