@@ -49,3 +49,22 @@ async fn a_timeout_ends_the_shell() {
     assert_eq!(Place::said(&place.tell("bash", "echo next").await), "next\n");
     place.close().await;
 }
+
+#[tokio::test]
+async fn functions_and_traps_of_the_code_do_not_get_into_the_kernels_way() {
+    let Some(place) = Place::open("bash::names", "bash").await else { return };
+    for name in ["printf", "read", "eval", "set", "exit", "[", "test", "echo", "true", ":"] {
+        place.tell("bash", &format!("x=5; function {name} {{ command echo 'mine: {name}'; return 3; }}")).await;
+        let output = place.tell("bash", "command echo $x").await;
+        assert_eq!((Place::said(&output).as_str(), output.context_was_replaced), ("5\n", false), "{name}");
+    }
+    let output = place.tell("bash", "printf x; unset -f printf; printf '%s\n' y").await;
+    assert_eq!(Place::said(&output), "mine: printf\ny\n");
+    // In a context, once for what runs the code; of what the kernel does else, nothing is heard.
+    place.tell("bash", "set -- once; trap 'command echo trapped' DEBUG").await;
+    let output = place.tell("bash", "command echo 1").await;
+    assert_eq!(Place::said(&output), "trapped\ntrapped\n1\n");
+    let once = place.run(Code::new("bash", "exit() { :; }; printf() { :; }; trap 'echo bye' EXIT; false")).await;
+    assert_eq!((once.status, text(&once.stdout).as_str()), (CodeStatus::Failed { exit_code: Some(1) }, "bye\n"));
+    place.close().await;
+}

@@ -4,18 +4,23 @@
 # An interrupt ends the shell: there is no honest way to leave only the code that it runs.
 #
 # These lines are joined into one before bash gets them, because it counts the code's lines from that of `eval`. What the code turned
-# on (`set -eux`) holds for code only, and nothing of the kernel is traced.
+# on (`set -eux`) holds for code only, and nothing of the kernel is traced. `builtin`, because the code may have functions of these names;
+# what a DEBUG trap of the code's says about the kernel's own commands goes nowhere.
 exec {__hotcell_in}<&0 {__hotcell_out}>&1 {__hotcell_err}>&2 </dev/null;
 IFS= read -r -u "$__hotcell_in" __hotcell_marker || exit 0;
-__hotcell_options=;
+__hotcell_mode=$1 __hotcell_options=;
 printf '%s.{"type":"ready"}\n' "$__hotcell_marker" >&"$__hotcell_out";
-while IFS= read -r -u "$__hotcell_in" __hotcell_id && IFS= read -r -d '' -u "$__hotcell_in" __hotcell_code; do
-    printf '%s.{"type":"begin","id":%d}\n' "$__hotcell_marker" "$__hotcell_id" >&"$__hotcell_out";
-    eval "${__hotcell_options:+set -$__hotcell_options;}$__hotcell_code";
-    { __hotcell_status=$? __hotcell_options=${-//[^eufvx]/}; set +eufvx; } 2>/dev/null;
-    case $__hotcell_status in 0) __hotcell_word=done ;; *) __hotcell_word=failed ;; esac;
-    printf '%s.{"type":"done","id":%d,"status":"%s","exit_code":%d}\n'
-        "$__hotcell_marker" "$__hotcell_id" "$__hotcell_word" "$__hotcell_status" >&"$__hotcell_out";
-    printf '%s.{"type":"end","id":%d}\n' "$__hotcell_marker" "$__hotcell_id" >&"$__hotcell_err";
-    [ "$1" != once ] || exit "$__hotcell_status";
-done
+while { IFS= builtin read -r -u "$__hotcell_in" __hotcell_id && IFS= builtin read -r -d '' -u "$__hotcell_in" __hotcell_code
+    && builtin printf '%s.{"type":"begin","id":%d}\n' "$__hotcell_marker" "$__hotcell_id" >&"$__hotcell_out"; } >/dev/null 2>&1; do
+    builtin eval "${__hotcell_options:+builtin set -$__hotcell_options;}$__hotcell_code";
+    {
+        __hotcell_status=$? __hotcell_options=${-//[^eufvx]/};
+        builtin set +eufvx;
+        case $__hotcell_status in 0) __hotcell_word=done ;; *) __hotcell_word=failed ;; esac;
+        builtin printf '%s.{"type":"done","id":%d,"status":"%s","exit_code":%d}\n'
+            "$__hotcell_marker" "$__hotcell_id" "$__hotcell_word" "$__hotcell_status" >&"$__hotcell_out";
+        builtin printf '%s.{"type":"end","id":%d}\n' "$__hotcell_marker" "$__hotcell_id" >&"$__hotcell_err";
+        [[ $__hotcell_mode != once ]] || builtin break;
+    } >/dev/null 2>&1;
+done;
+builtin exit "${__hotcell_status:-0}"
