@@ -182,9 +182,9 @@ impl Kernel {
         let mut all = Vec::new();
         scanner.push(&event.bytes, |found| match found {
             Found::Text(text) => collector.output(event.stream, text),
-            Found::Message(message) => all.push(match serde_json::from_slice(&message) {
-                Ok(message) => Came::Message(event.stream, message),
-                Err(_) => Came::Broken,
+            Found::Message(message) => all.push(match Message::read(&message) {
+                Some(message) => Came::Message(event.stream, message),
+                None => Came::Broken,
             }),
             Found::TooLong => all.push(Came::TooLong),
             Found::Broken => all.push(Came::Broken),

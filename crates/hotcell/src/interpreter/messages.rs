@@ -5,7 +5,8 @@ use std::collections::BTreeMap;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use hotcell_core::backend::{CaptureLimits, Stream, StreamCapture};
-use serde::Deserialize;
+use serde::de::{IgnoredAny, MapAccess, Visitor};
+use serde::{Deserialize, Deserializer};
 
 use super::code::{CodeEvent, Exception, OnEvent, RichResult};
 use super::languages::KernelKind;
@@ -23,13 +24,11 @@ const FORMATS: usize = 16;
 const EXCEPTION_BYTES: usize = 64 << 10;
 
 /// Something that a kernel says. It shares its process with untrusted code: whatever is in here is what that code says.
-#[derive(Debug, Deserialize)]
-#[serde(tag = "type", rename_all = "kebab-case")]
+#[derive(Debug)]
 pub(super) enum Message {
     /// It is up.
     Ready {
         /// Whether it can run TypeScript.
-        #[serde(default)]
         typescript: bool,
     },
     /// It begins with this call.
@@ -47,6 +46,83 @@ pub(super) enum Message {
     },
     /// The call is over, as far as standard error goes.
     End { id: u64 },
+}
+
+/// A message as it is written, with the fields of all kinds.
+///
+/// An enum with a tag would be shorter to write, but is read into a tree first, which takes many times the memory of its text.
+#[derive(Deserialize)]
+struct Written {
+    #[serde(rename = "type")]
+    kind: Kind,
+    #[serde(default)]
+    typescript: bool,
+    id: Option<u64>,
+    is_value: Option<bool>,
+    data: Option<Formats>,
+    status: Option<Ended>,
+    exit_code: Option<i32>,
+    exception: Option<Raised>,
+    missing: Option<String>,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "kebab-case")]
+enum Kind {
+    Ready,
+    Begin,
+    Result,
+    Done,
+    End,
+}
+
+impl Message {
+    /// None for what makes no sense.
+    pub(super) fn read(text: &[u8]) -> Option<Self> {
+        let written: Written = serde_json::from_slice(text).ok()?;
+        Some(match written.kind {
+            Kind::Ready => Self::Ready { typescript: written.typescript },
+            Kind::Begin => Self::Begin { id: written.id? },
+            Kind::Result => Self::Result { id: written.id?, is_value: written.is_value?, data: written.data?.0 },
+            Kind::Done => Self::Done {
+                id: written.id?,
+                status: written.status?,
+                exit_code: written.exit_code,
+                exception: written.exception,
+                missing: written.missing,
+            },
+            Kind::End => Self::End { id: written.id? },
+        })
+    }
+}
+
+/// Content by media type. Of more than a result may have, one more is kept, by which that can be seen.
+struct Formats(BTreeMap<String, String>);
+
+impl<'de> Deserialize<'de> for Formats {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        deserializer.deserialize_map(FormatsVisitor)
+    }
+}
+
+struct FormatsVisitor;
+
+impl<'de> Visitor<'de> for FormatsVisitor {
+    type Value = Formats;
+
+    fn expecting(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("content by media type")
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Formats, A::Error> {
+        let mut formats = BTreeMap::new();
+        while formats.len() <= FORMATS {
+            let Some((media_type, content)) = map.next_entry()? else { return Ok(Formats(formats)) };
+            formats.insert(media_type, content);
+        }
+        while map.next_entry::<IgnoredAny, IgnoredAny>()?.is_some() {}
+        Ok(Formats(formats))
+    }
 }
 
 /// How a call ended, in the kernel's words.
@@ -222,6 +298,54 @@ mod tests {
         assert_eq!((many.results.len(), many.left_out), (RESULTS, 3));
         let large = collected(vec![one("text/plain", &"x".repeat(RESULT_BYTES / 3)); 4]);
         assert_eq!((large.results.len(), large.left_out), (2, 2));
+    }
+
+    /// The most memory that this process ever had.
+    #[cfg(target_os = "linux")]
+    fn peak() -> usize {
+        let status = std::fs::read_to_string("/proc/self/status").unwrap();
+        let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:")).unwrap();
+        line.trim().trim_end_matches(" kB").parse::<usize>().unwrap() << 10
+    }
+
+    #[test]
+    #[cfg(target_os = "linux")]
+    fn reading_takes_no_more_memory_than_a_few_times_the_text() {
+        let numbers = format!(r#"{{"type":"done","id":1,"status":"done","more":[0{}]}}"#, ",0".repeat(9 << 20));
+        let formats: String = (0..1_500_000).map(|number| format!(r#""{number:x}":"","#)).collect();
+        let formats = format!(r#"{{"type":"result","id":1,"is_value":true,"data":{{{formats}"x":""}}}}"#);
+        let before = peak();
+        assert!(matches!(Message::read(numbers.as_bytes()), Some(Message::Done { id: 1, .. })));
+        let Some(Message::Result { data, .. }) = Message::read(formats.as_bytes()) else { panic!("no result") };
+        assert!(peak() - before < 100 << 20, "{} bytes", peak() - before);
+        assert_eq!(collected(vec![data]).left_out, 1);
+    }
+
+    #[test]
+    fn messages_are_whole_or_nothing() {
+        let result = r#"{"type":"result","id":1,"is_value":true,"data":{"text/plain":"é"},"new":[{}]}"#;
+        assert!(matches!(Message::read(result.as_bytes()), Some(Message::Result { id: 1, is_value: true, data })
+            if data == one("text/plain", "é")));
+        assert!(matches!(Message::read(br#"{"type":"ready"}"#), Some(Message::Ready { typescript: false })));
+        let done = r#"{"type":"done","id":1,"status":"failed","exception":{"name":"n","message":"m","traceback":"t"},"missing":null}"#;
+        assert!(matches!(
+            Message::read(done.as_bytes()),
+            Some(Message::Done { exception: Some(_), missing: None, .. })
+        ));
+        for bad in [
+            r#"{"type":"other"}"#,
+            r#"{"id":1}"#,
+            r#"{"type":"begin"}"#,
+            r#"{"type":"end","id":-1}"#,
+            r#"{"type":"done","id":1}"#,
+            r#"{"type":"done","id":1,"status":"done","exception":{}}"#,
+            r#"{"type":"result","id":1,"is_value":true}"#,
+            r#"{"type":"result","id":1,"is_value":true,"data":{"text/plain":1}}"#,
+            "[]",
+            "",
+        ] {
+            assert!(Message::read(bad.as_bytes()).is_none(), "{bad}");
+        }
     }
 
     #[test]
