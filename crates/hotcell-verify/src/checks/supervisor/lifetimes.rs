@@ -1,5 +1,6 @@
 //! The ends of boxes, and what one box can see of another.
 
+use std::io::Read;
 use std::process::Stdio;
 use std::time::{Duration, Instant};
 
@@ -67,11 +68,15 @@ pub(in crate::checks) const CHECKS: &[Check] = &[
 /// Starts a daemon that waits for a pipe that nobody opens, and says so.
 const DAEMON: &str = "mkfifo hold && { setsid sh -c 'echo ready; read x < hold' '{marker}' & } && read x < hold";
 
+/// What that daemon says.
+const READY: &str = "ready\n";
+
 /// Starts a daemon, and ends the one process that is known.
 fn leave_naively(arena: &Arena) -> Seen {
     let script = format!("cd '{{workspace}}' && {DAEMON}");
-    let mut child = host_shell(arena, &script)?.stdout(Stdio::null()).spawn().map_err(text)?;
-    let started = wait_for(|| arena.has_survivors());
+    let mut child = host_shell(arena, &script)?.stdout(Stdio::piped()).spawn().map_err(text)?;
+    // Its own word and not its arguments: while one program takes the place of another there are none to be seen.
+    let started = child.stdout.take().is_some_and(|mut said| said.read_exact(&mut [0; READY.len()]).is_ok());
     child.kill().map_err(text)?;
     child.wait().map_err(text)?;
     if started { Ok(String::new()) } else { Err("the daemon did not start".into()) }
