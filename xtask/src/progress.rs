@@ -19,10 +19,15 @@ pub(crate) fn heading(text: &str) {
 
 /// Prints the name of a step that begins now.
 pub(crate) fn begin(name: &str) -> Line {
+    begun(name, Instant::now())
+}
+
+/// Prints the name of a step that began before, beside others.
+pub(crate) fn begun(name: &str, started: Instant) -> Line {
     print!("  {name:<RESULT_COLUMN$} ");
     // A terminal that is gone is no reason to stop testing.
     let _ = io::stdout().flush();
-    Line { started: Instant::now() }
+    Line { started }
 }
 
 impl Line {

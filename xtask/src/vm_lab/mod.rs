@@ -69,11 +69,7 @@ fn lab(options: &Options) -> Result<u8> {
     if env::consts::ARCH != "x86_64" {
         bail!("the guest is an x86_64 machine and runs this machine's programs, so this works on x86_64 only");
     }
-    if let Some(shortage) = setup::bring(NEEDS)? {
-        let missing: Vec<String> =
-            shortage.needs.iter().map(|need| format!("{} ({})", need.package, need.purpose)).collect();
-        bail!("{}: {}", missing.join(", "), shortage.hint);
-    }
+    install()?;
     let kernel = kernel::provide(options.suite)?;
 
     let user = User::of_guest(options.user)?;
@@ -101,6 +97,15 @@ fn lab(options: &Options) -> Result<u8> {
             Ok(NO_ANSWER)
         }
     }
+}
+
+/// Sees to it that what booting takes is there. Only one at a time can install packages, so whoever boots several machines
+/// at once asks for it before.
+pub(crate) fn install() -> Result<()> {
+    let Some(shortage) = setup::bring(NEEDS)? else { return Ok(()) };
+    let missing: Vec<String> =
+        shortage.needs.iter().map(|need| format!("{} ({})", need.package, need.purpose)).collect();
+    bail!("{}: {}", missing.join(", "), shortage.hint)
 }
 
 /// The user that the command runs as.
