@@ -24,6 +24,9 @@ const PATIENCE: Duration = Duration::from_secs(60);
 /// How long a kernel that is ready may take to begin with a call. It has nothing else to do.
 const BEGIN: Duration = Duration::from_secs(15);
 
+/// How long after the last word of a process its end may become known: an engine tells of the two apart.
+const LAST_WORD: Duration = Duration::from_secs(1);
+
 /// What others want of a call that is running.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Wish {
@@ -145,7 +148,11 @@ impl Kernel {
 
     /// Why a kernel that has just been started is not ready.
     pub(super) async fn failed_start(&mut self, collector: Collector<'_>) -> CodeError {
-        let status = self.end().await;
+        // Most often it has ended by itself, and how says why.
+        let status = match tokio::time::timeout(LAST_WORD, self.process.wait()).await {
+            Ok(Ok(outcome)) => Some(outcome.status),
+            _ => self.end().await,
+        };
         if self.kind.program() == "node" && status == Some(Status::Exited(127)) {
             return not_installed(self.kind);
         }
