@@ -9,8 +9,8 @@ use super::common::{self, text};
 use super::place::value;
 use super::{local, servers};
 
-/// Long enough for a server to begin, and short for code that never ends.
-const SOME: Duration = Duration::from_secs(6);
+/// For code that never ends.
+const SHORT: Duration = Duration::from_secs(1);
 
 async fn every_language(test: &str, engine: &Engine, policy: &Policy) {
     let sandbox = engine.create(policy).await.unwrap();
@@ -23,10 +23,11 @@ async fn every_language(test: &str, engine: &Engine, policy: &Policy) {
 }
 
 async fn python(test: &str, interpreter: &Interpreter, sandbox: &dyn Sandbox) {
-    let run = async |source: &str| {
-        let code = Code::new("python", source).context("python").timeout(SOME);
+    let within = async |limit: Duration, source: &str| {
+        let code = Code::new("python", source).context("python").timeout(limit);
         interpreter.run(sandbox, &code, &|_| {}).await
     };
+    let run = async |source: &str| within(common::LONG, source).await;
     match run("x = 6\nprint('é')").await {
         Ok(output) => assert_eq!((output.status, text(&output.stdout).as_str()), (CodeStatus::Done, "é\n")),
         Err(CodeError::NotInstalled { program, .. }) => {
@@ -41,7 +42,7 @@ async fn python(test: &str, interpreter: &Interpreter, sandbox: &dyn Sandbox) {
         ("42", "child\n", "e\n")
     );
     assert_eq!(value(&run(&format!("len('{}')", "é".repeat(200_000))).await.unwrap()), "200000");
-    let output = run("import time\ntime.sleep(1000)").await.unwrap();
+    let output = within(SHORT, "import time\ntime.sleep(1000)").await.unwrap();
     assert_eq!((output.status, output.context_was_replaced), (CodeStatus::TimedOut, false));
     assert_eq!(value(&run("x").await.unwrap()), "6");
     let output = run("import os\nos._exit(3)").await.unwrap();
@@ -54,10 +55,11 @@ async fn python(test: &str, interpreter: &Interpreter, sandbox: &dyn Sandbox) {
 }
 
 async fn javascript(test: &str, interpreter: &Interpreter, sandbox: &dyn Sandbox) {
-    let run = async |source: &str| {
-        let code = Code::new("javascript", source).context("javascript").timeout(SOME);
+    let within = async |limit: Duration, source: &str| {
+        let code = Code::new("javascript", source).context("javascript").timeout(limit);
         interpreter.run(sandbox, &code, &|_| {}).await
     };
+    let run = async |source: &str| within(common::LONG, source).await;
     match run("const x = 6; console.log('é')").await {
         Ok(output) => assert_eq!((output.status, text(&output.stdout).as_str()), (CodeStatus::Done, "é\n")),
         Err(CodeError::NotInstalled { program, .. }) => {
@@ -65,21 +67,22 @@ async fn javascript(test: &str, interpreter: &Interpreter, sandbox: &dyn Sandbox
         }
         Err(error) => panic!("{error}"),
     }
-    assert_eq!(run("for (;;) {}").await.unwrap().status, CodeStatus::TimedOut);
+    assert_eq!(within(SHORT, "for (;;) {}").await.unwrap().status, CodeStatus::TimedOut);
     assert_eq!(value(&run("await x * 7").await.unwrap()), "42");
     let once = interpreter.run(sandbox, &Code::new("javascript", "1 + 1"), &|_| {}).await.unwrap();
     assert_eq!((value(&once), &once.status), ("2", &CodeStatus::Done));
 }
 
 async fn bash(interpreter: &Interpreter, sandbox: &dyn Sandbox) {
-    let run = async |source: &str| {
-        let code = Code::new("bash", source).context("bash").timeout(SOME);
+    let within = async |limit: Duration, source: &str| {
+        let code = Code::new("bash", source).context("bash").timeout(limit);
         interpreter.run(sandbox, &code, &|_| {}).await.unwrap()
     };
+    let run = async |source: &str| within(common::LONG, source).await;
     run("x=6").await;
     let output = run("echo $((x * 7)); false").await;
     assert_eq!((output.status, text(&output.stdout).as_str()), (CodeStatus::Failed { exit_code: Some(1) }, "42\n"));
-    let output = run("sleep 1000").await;
+    let output = within(SHORT, "sleep 1000").await;
     assert_eq!((output.status, output.context_was_replaced), (CodeStatus::TimedOut, true));
 }
 
