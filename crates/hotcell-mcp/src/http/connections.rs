@@ -1,4 +1,4 @@
-//! Connections: how many there are, and how long they may take.
+//! Connections: who has one, and how long they may take.
 
 use std::convert::Infallible;
 use std::sync::Arc;
@@ -9,10 +9,10 @@ use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::Semaphore;
 use tokio::task::JoinSet;
 use tokio_rustls::TlsAcceptor;
 
+use super::lobby::{Lobby, Visitor};
 use super::requests::Requests;
 
 /// The most bytes of a request's head.
@@ -24,47 +24,60 @@ pub(super) struct Connections {
     pub(super) listener: TcpListener,
     pub(super) tls: Option<TlsAcceptor>,
     pub(super) patience: Duration,
-    pub(super) most: usize,
+    pub(super) lobby: Lobby,
 }
 
 impl Connections {
     /// Accepts and serves, for ever. Dropping this ends all connections.
     pub(super) async fn accept(&self, requests: &Arc<Requests>) {
-        let free = Arc::new(Semaphore::new(self.most));
         let mut open = JoinSet::new();
         loop {
-            // Those that come when there is no room wait in the kernel's queue.
-            let Ok(permit) = Arc::clone(&free).acquire_owned().await else { return };
             let Ok((stream, _)) = self.listener.accept().await else {
                 tokio::time::sleep(PAUSE).await;
                 continue;
             };
             while open.try_join_next().is_some() {}
+            let Ok(visitor) = self.lobby.enter().await else { return };
             let (tls, patience, requests) = (self.tls.clone(), self.patience, Arc::clone(requests));
             open.spawn(async move {
-                connect(stream, tls, patience, requests).await;
-                drop(permit);
+                tokio::select! {
+                    // In this order: who is sent away while its token waits to be read is a client.
+                    biased;
+                    () = connect(stream, tls, patience, requests, &visitor) => {}
+                    () = visitor.overstays() => {}
+                }
             });
         }
     }
 }
 
-async fn connect(stream: TcpStream, tls: Option<TlsAcceptor>, patience: Duration, requests: Arc<Requests>) {
+async fn connect(
+    stream: TcpStream,
+    tls: Option<TlsAcceptor>,
+    patience: Duration,
+    requests: Arc<Requests>,
+    visitor: &Visitor,
+) {
     let _ = stream.set_nodelay(true);
     match tls {
-        None => talk(stream, patience, requests).await,
+        None => talk(stream, patience, requests, visitor).await,
         Some(tls) => {
-            if let Ok(Ok(stream)) = tokio::time::timeout(patience, tls.accept(stream)).await {
-                talk(stream, patience, requests).await;
+            if let Ok(stream) = tls.accept(stream).await {
+                talk(stream, patience, requests, visitor).await;
             }
         }
     }
 }
 
-async fn talk(stream: impl AsyncRead + AsyncWrite + Unpin, patience: Duration, requests: Arc<Requests>) {
+async fn talk(
+    stream: impl AsyncRead + AsyncWrite + Unpin,
+    patience: Duration,
+    requests: Arc<Requests>,
+    visitor: &Visitor,
+) {
     let service = service_fn(move |request| {
         let requests = Arc::clone(&requests);
-        async move { Ok::<_, Infallible>(requests.answer(request).await) }
+        async move { Ok::<_, Infallible>(requests.answer(request, visitor).await) }
     });
     // How a connection ended is between it and its client.
     let _ = http1::Builder::new()

@@ -9,6 +9,7 @@
 
 mod connections;
 mod guard;
+mod lobby;
 mod requests;
 mod seats;
 mod tls;
@@ -24,6 +25,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::Host;
 use guard::Guard;
+use lobby::Lobby;
 use requests::Requests;
 pub use seats::SessionLimits;
 pub(crate) use seats::{Busy, Seat};
@@ -50,8 +52,12 @@ pub struct HttpOptions {
     pub longest_body: usize,
     /// How long a client may take for the head of a request, and again for its body.
     pub patience: Duration,
-    /// The most connections at the same time.
+    /// The most connections at the same time of clients that have shown a token.
     pub connections: usize,
+    /// The most connections beside those, on which no token was shown yet. One that is too many takes the place of the oldest.
+    pub strangers: usize,
+    /// How long a connection may be one of those.
+    pub introduction: Duration,
 }
 
 impl HttpOptions {
@@ -67,6 +73,8 @@ impl HttpOptions {
             longest_body: 8 << 20,
             patience: Duration::from_secs(30),
             connections: 256,
+            strangers: 64,
+            introduction: Duration::from_secs(5),
         }
     }
 }
@@ -130,7 +138,7 @@ impl HttpServer {
             listener,
             tls: options.tls.map(|tls| tls.acceptor()),
             patience: options.patience,
-            most: options.connections,
+            lobby: Lobby::new(options.strangers, options.connections, options.introduction),
         };
         tokio::select! {
             () = connections.accept(&requests) => {}

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
-use http::header::{ALLOW, CACHE_CONTROL, CONTENT_TYPE, HeaderValue, RETRY_AFTER, WWW_AUTHENTICATE};
+use http::header::{ALLOW, CACHE_CONTROL, CONNECTION, CONTENT_TYPE, HeaderValue, RETRY_AFTER, WWW_AUTHENTICATE};
 use http::request::Parts;
 use http::{Method, Request, Response, StatusCode};
 use http_body_util::combinators::BoxBody;
@@ -19,6 +19,7 @@ use serde_json::json;
 use tokio_util::sync::CancellationToken;
 
 use super::guard::{Guard, Refusal};
+use super::lobby::Visitor;
 use super::seats::{Seats, SessionLimits};
 use super::tokens::Owner;
 use crate::{Host, Server};
@@ -64,10 +65,12 @@ impl Requests {
     }
 
     /// Answers, whatever was asked.
-    pub(super) async fn answer(&self, request: Request<Incoming>) -> Answer {
+    pub(super) async fn answer(&self, request: Request<Incoming>, visitor: &Visitor) -> Answer {
+        let full = Refusal { status: StatusCode::SERVICE_UNAVAILABLE, why: "there are too many connections" };
         let (parts, body) = request.into_parts();
         let answered = async {
             let owner = self.guard.check(&parts)?;
+            visitor.admit().then_some(()).ok_or(full)?;
             let body = self.body(&parts, body).await?;
             self.route(owner, parts, body).await
         };
@@ -153,7 +156,7 @@ impl Requests {
     }
 }
 
-/// A refusal as JSON-RPC has it. No header of it grants anything to a page.
+/// A refusal as JSON-RPC has it, and the end of the connection. No header of it grants anything to a page.
 fn refuse(refusal: &Refusal) -> Answer {
     let message = json!({ "jsonrpc": "2.0", "error": { "code": -32600, "message": refusal.why } });
     let mut answer = Response::new(Full::new(Bytes::from(message.to_string())).boxed());
@@ -161,6 +164,7 @@ fn refuse(refusal: &Refusal) -> Answer {
     let headers = answer.headers_mut();
     headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
     headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
+    headers.insert(CONNECTION, HeaderValue::from_static("close"));
     let more = match refusal.status {
         StatusCode::UNAUTHORIZED => Some((WWW_AUTHENTICATE, "Bearer")),
         StatusCode::METHOD_NOT_ALLOWED => Some((ALLOW, "POST, GET, DELETE")),

@@ -77,8 +77,20 @@ impl Incoming {
     /// Reads until this has come.
     #[track_caller]
     pub(crate) fn wait_for(&mut self, text: &str) {
-        self.read(|bytes| String::from_utf8_lossy(bytes).contains(text));
-        assert!(String::from_utf8_lossy(&self.bytes).contains(text), "`{text}` did not come");
+        assert!(self.brings(text), "`{text}` did not come");
+    }
+
+    /// Whether this comes before the server closes.
+    pub(crate) fn brings(&mut self, text: &str) -> bool {
+        let came = |bytes: &[u8]| String::from_utf8_lossy(bytes).contains(text);
+        self.read(came);
+        came(&self.bytes)
+    }
+
+    /// Sends more on the same connection, whose earlier answers are forgotten.
+    pub(crate) fn send(&mut self, request: &[u8]) {
+        self.bytes.clear();
+        let _ = self.stream.write_all(request);
     }
 
     /// Reads until the server closes; a stream that goes on is left after a while.
@@ -87,17 +99,26 @@ impl Incoming {
         Answer::parse(&self.bytes)
     }
 
-    fn read(&mut self, enough: impl Fn(&[u8]) -> bool) {
+    /// The answer, if there is one, of a connection that the server has to close.
+    #[track_caller]
+    pub(crate) fn closed(mut self) -> Option<Answer> {
+        assert!(self.read(|_| false), "the server keeps the connection");
+        (!self.bytes.is_empty()).then(|| Answer::parse(&self.bytes))
+    }
+
+    /// Whether the server closed before there was enough.
+    fn read(&mut self, enough: impl Fn(&[u8]) -> bool) -> bool {
         let began = Instant::now();
         let mut part = [0; 4096];
         while began.elapsed() < Duration::from_secs(10) && !enough(&self.bytes) {
             match self.stream.read(&mut part) {
-                Ok(0) => break,
+                Ok(0) => return true,
                 Ok(read) => self.bytes.extend_from_slice(&part[..read]),
                 Err(error) if error.kind() == ErrorKind::WouldBlock => {}
-                Err(_) => break,
+                Err(_) => return true,
             }
         }
+        false
     }
 }
 
@@ -108,7 +129,12 @@ pub(crate) fn raw(address: SocketAddr, bytes: &[u8]) -> Answer {
 
 /// A request with these headers and nothing else; the connection ends after it.
 pub(crate) fn request(method: &str, path: &str, headers: &[(&str, &str)], body: &str) -> Vec<u8> {
-    let mut text = format!("{method} {path} HTTP/1.1\r\nConnection: close\r\n");
+    kept_request(method, path, &[&[("Connection", "close")], headers].concat(), body)
+}
+
+/// The same on a connection that is kept.
+pub(crate) fn kept_request(method: &str, path: &str, headers: &[(&str, &str)], body: &str) -> Vec<u8> {
+    let mut text = format!("{method} {path} HTTP/1.1\r\n");
     for (name, value) in headers {
         text.push_str(&format!("{name}: {value}\r\n"));
     }
@@ -160,6 +186,12 @@ impl Session {
     pub(crate) fn begin_post(&self, message: &Value) -> Incoming {
         let headers = headers(self.address, &self.token, Some(&self.id));
         Incoming::of(self.address, &request("POST", "/mcp", &headers, &message.to_string()))
+    }
+
+    /// A request for a connection that is kept.
+    pub(crate) fn kept(&self, method: &str) -> Vec<u8> {
+        let body = json!({ "jsonrpc": "2.0", "id": 7, "method": method }).to_string();
+        kept_request("POST", "/mcp", &headers(self.address, &self.token, Some(&self.id)), &body)
     }
 
     /// The same session, as somebody who has another token would use it.

@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "tests assert by panicking")]
 
 mod client;
+mod connections;
 mod secure;
 mod server;
 mod sessions;

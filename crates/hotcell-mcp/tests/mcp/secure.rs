@@ -2,6 +2,7 @@
 
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::time::Duration;
 
 use hotcell_mcp::http::{HttpError, HttpOptions, HttpServer, Tls, Tokens};
 use tempfile::TempDir;
@@ -13,7 +14,7 @@ use tokio_rustls::rustls::pki_types::pem::PemObject;
 use tokio_rustls::rustls::pki_types::{CertificateDer, ServerName};
 use tokio_rustls::rustls::{ClientConfig, RootCertStore};
 
-use super::client::{Answer, initialize, request};
+use super::client::{Answer, Incoming, initialize, request};
 use super::server::{FIRST, Server};
 
 const CERTIFICATE: &str = include_str!("tls/certificate.pem");
@@ -63,6 +64,16 @@ fn a_client_that_knows_the_certificate_is_served() {
         Answer::parse(&answer)
     });
     assert_eq!(answer.result()["protocolVersion"], "2025-11-25");
+}
+
+#[test]
+fn a_handshake_that_does_not_come_is_not_waited_for() {
+    let secured = |options: &mut HttpOptions| {
+        options.tls = Some(tls());
+        options.introduction = Duration::from_millis(300);
+    };
+    let Some(server) = Server::start("a_handshake_that_does_not_come_is_not_waited_for", secured) else { return };
+    Incoming::of(server.address, b"").closed();
 }
 
 #[tokio::test]
