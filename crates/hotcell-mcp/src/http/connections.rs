@@ -14,6 +14,7 @@ use tokio_rustls::TlsAcceptor;
 
 use super::lobby::{Lobby, Visitor};
 use super::requests::Requests;
+use super::stalls::Stalls;
 
 /// The most bytes of a request's head.
 const LONGEST_HEAD: usize = 64 << 10;
@@ -59,6 +60,7 @@ async fn connect(
     visitor: &Visitor,
 ) {
     let _ = stream.set_nodelay(true);
+    let stream = Stalls::new(stream, patience);
     match tls {
         None => talk(stream, patience, requests, visitor).await,
         Some(tls) => {

@@ -12,6 +12,7 @@ mod guard;
 mod lobby;
 mod requests;
 mod seats;
+mod stalls;
 mod tls;
 mod tokens;
 
@@ -50,7 +51,7 @@ pub struct HttpOptions {
     pub sessions: SessionLimits,
     /// The most bytes of a request's body.
     pub longest_body: usize,
-    /// How long a client may take for the head of a request, and again for its body.
+    /// How long a client may take for the head of a request, again for its body, and for taking some of an answer.
     pub patience: Duration,
     /// The most connections at the same time of clients that have shown a token.
     pub connections: usize,

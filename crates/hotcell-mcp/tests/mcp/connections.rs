@@ -1,8 +1,8 @@
-//! Connections of strangers, who must not be in the way of clients.
+//! Connections of strangers, who must not be in the way of clients, and of clients who do not do their part.
 
-use std::io::Write;
+use std::io::{ErrorKind, Write};
 use std::net::TcpStream;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use hotcell_mcp::http::HttpOptions;
 
@@ -98,4 +98,23 @@ fn there_are_only_so_many_connections_of_clients() {
     }
     drop(kept);
     until("a place", || Session::try_begin(server.address, FIRST).status == 200);
+}
+
+#[test]
+fn who_does_not_read_is_left() {
+    let impatient = |options: &mut HttpOptions| options.patience = Duration::from_millis(500);
+    let Some(server) = Server::start("who_does_not_read_is_left", impatient) else { return };
+    let session = Session::begin(server.address, FIRST);
+    let mut stream = TcpStream::connect(server.address).unwrap();
+    stream.set_write_timeout(Some(Duration::from_secs(20))).unwrap();
+    let request = session.kept("tools/list");
+    let began = Instant::now();
+    let error = loop {
+        assert!(began.elapsed() < Duration::from_secs(120), "the server answers without being heard");
+        if let Err(error) = stream.write_all(&request) {
+            break error;
+        }
+    };
+    assert!(matches!(error.kind(), ErrorKind::ConnectionReset | ErrorKind::BrokenPipe), "{error}");
+    assert_eq!(session.shell("echo on"), "on\n");
 }
