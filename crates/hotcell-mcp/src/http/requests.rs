@@ -102,15 +102,16 @@ impl Requests {
         let unknown = Refusal { status: StatusCode::NOT_FOUND, why: "there is no such session" };
         let Some(id) = parts.headers.get(SESSION).cloned() else { return self.begin(owner, parts, body).await };
         let id = id.to_str().ok().filter(|id| self.seats.admit(id, owner)).ok_or(unknown)?;
-        let ends = parts.method == Method::DELETE;
-        if ends {
-            // Calls that run end first: rmcp would wait for them.
-            self.seats.end(id).await;
+        if parts.method == Method::DELETE {
+            self.end(id).await;
+            let mut answer = Response::new(Full::default().boxed());
+            *answer.status_mut() = StatusCode::NO_CONTENT;
+            return Ok(answer);
         }
         let answer = self.pass(parts, body).await;
         if answer.status() == StatusCode::NOT_FOUND {
             // rmcp gave it up by itself.
-            self.seats.end(id).await;
+            self.end(id).await;
         }
         Ok(answer)
     }
@@ -148,11 +149,18 @@ impl Requests {
         }
     }
 
+    /// Ends one, and waits for the end of its box.
     async fn end(&self, id: &str) {
-        self.seats.end(id).await;
-        // In a task of its own: a client that does not read its stream can hold this up.
+        let Some(seat) = self.seats.vacate(id) else { return };
         let (manager, id) = (Arc::clone(&self.manager), id.to_owned());
-        tokio::spawn(async move { manager.close_session(&id.into()).await });
+        // In a task of its own: the session ends also if whoever asked for that does not wait.
+        let box_ended = tokio::spawn(async move {
+            // Calls that run end first: rmcp would wait for them.
+            seat.close().await;
+            // A client that does not read its stream can hold this up.
+            tokio::spawn(async move { manager.close_session(&id.into()).await });
+        });
+        let _ = box_ended.await;
     }
 }
 

@@ -56,6 +56,14 @@ impl Seat {
         Busy { seat: Arc::clone(self) }
     }
 
+    /// Removes the session's box and gives the place up.
+    pub(super) async fn close(&self) {
+        if let Some(server) = self.server.get().and_then(WeakServer::upgrade) {
+            server.close().await;
+        }
+        drop(lock(&self.permit).take());
+    }
+
     fn touch(&self) {
         *lock(&self.used) = Instant::now();
     }
@@ -114,16 +122,14 @@ impl Seats {
     pub(super) fn admit(&self, id: &str, owner: Owner) -> bool {
         let taken = lock(&self.taken);
         let seat = taken.get(id).filter(|seat| seat.owner == owner && !seat.is_over(&self.limits, Instant::now()));
-        seat.inspect(|seat| seat.touch()).is_some()
+        let Some(seat) = seat else { return false };
+        seat.touch();
+        true
     }
 
-    /// Gives the place up and removes the session's box.
-    pub(super) async fn end(&self, id: &str) {
-        let Some(seat) = lock(&self.taken).remove(id) else { return };
-        if let Some(server) = seat.server.get().and_then(WeakServer::upgrade) {
-            server.close().await;
-        }
-        drop(lock(&seat.permit).take());
+    /// The place of a session that is to end: nobody is admitted to it from now on.
+    pub(super) fn vacate(&self, id: &str) -> Option<Arc<Seat>> {
+        lock(&self.taken).remove(id)
     }
 
     /// The sessions whose time is over.

@@ -161,17 +161,31 @@ pub(crate) struct Session {
 
 impl Session {
     pub(crate) fn begin(address: SocketAddr, token: &str) -> Self {
+        Self::begin_if_free(address, token).expect("there are too many sessions")
+    }
+
+    /// None if there are too many.
+    pub(crate) fn begin_if_free(address: SocketAddr, token: &str) -> Option<Self> {
         let answer = Self::try_begin(address, token);
+        if answer.status == 503 {
+            return None;
+        }
         assert_eq!(answer.result()["protocolVersion"], "2025-06-18", "{answer:?}");
         let id = answer.header("mcp-session-id").expect("there is no session").to_owned();
         let session = Self { address, token: token.to_owned(), id };
         let said = session.post(&json!({ "jsonrpc": "2.0", "method": "notifications/initialized" }));
         assert_eq!(said.status, 202, "{said:?}");
-        session
+        Some(session)
     }
 
     pub(crate) fn try_begin(address: SocketAddr, token: &str) -> Answer {
-        raw(address, &request("POST", "/mcp", &headers(address, token, None), &initialize("2025-06-18")))
+        Self::begin_greeting(address, token).finish()
+    }
+
+    /// Sends a greeting, and does not wait for the answer.
+    pub(crate) fn begin_greeting(address: SocketAddr, token: &str) -> Incoming {
+        let greeting = initialize("2025-06-18");
+        Incoming::of(address, &request("POST", "/mcp", &headers(address, token, None), &greeting))
     }
 
     pub(crate) fn post(&self, message: &Value) -> Answer {
@@ -179,13 +193,22 @@ impl Session {
     }
 
     pub(crate) fn send(&self, method: &str, body: &str) -> Answer {
-        raw(self.address, &request(method, "/mcp", &headers(self.address, &self.token, Some(&self.id)), body))
+        self.begin_send(method, body).finish()
+    }
+
+    fn begin_send(&self, method: &str, body: &str) -> Incoming {
+        let headers = headers(self.address, &self.token, Some(&self.id));
+        Incoming::of(self.address, &request(method, "/mcp", &headers, body))
+    }
+
+    /// Ends the session, and does not wait for the answer.
+    pub(crate) fn begin_end(&self) -> Incoming {
+        self.begin_send("DELETE", "")
     }
 
     /// Begins a request whose answer comes bit by bit.
     pub(crate) fn begin_post(&self, message: &Value) -> Incoming {
-        let headers = headers(self.address, &self.token, Some(&self.id));
-        Incoming::of(self.address, &request("POST", "/mcp", &headers, &message.to_string()))
+        self.begin_send("POST", &message.to_string())
     }
 
     /// A request for a connection that is kept.

@@ -40,7 +40,7 @@ fn a_session_belongs_to_its_token() {
     assert_eq!(foreign.call("exec_shell", json!({ "command": "id" })).status, 404);
     assert!(runs(&word) && mine.shell("echo still here") == "still here\n");
     // Who has the token may end it.
-    assert_eq!(mine.send("DELETE", "").status, 202);
+    assert_eq!(mine.send("DELETE", "").status, 204);
     until("the end of the box", || !runs(&word));
     assert_eq!(mine.call("exec_shell", json!({ "command": "id" })).status, 404);
 }
@@ -53,7 +53,7 @@ fn the_end_of_a_session_ends_a_call_that_runs() {
     let (running, command) = (session.with_token(FIRST), format!("sleep {word}"));
     let call = std::thread::spawn(move || running.call("exec_shell", json!({ "command": command })));
     until("the process", || runs(&word));
-    assert_eq!(session.send("DELETE", "").status, 202);
+    assert_eq!(session.send("DELETE", "").status, 204);
     assert!(!runs(&word), "the box is gone when the answer comes");
     call.join().unwrap();
 }
@@ -69,6 +69,24 @@ fn there_are_only_so_many_sessions() {
     assert_eq!(first.shell("echo ok"), "ok\n");
     first.send("DELETE", "");
     Session::begin(server.address, FIRST);
+}
+
+#[test]
+fn a_session_ends_though_whoever_ends_it_does_not_wait() {
+    let one = |options: &mut HttpOptions| options.sessions.sessions = 1;
+    let Some(server) = Server::start("a_session_ends_though_whoever_ends_it_does_not_wait", one) else { return };
+    for _ in 0..10 {
+        let mut session = None;
+        until("a place", || {
+            session = Session::begin_if_free(server.address, FIRST);
+            session.is_some()
+        });
+        let session = session.unwrap();
+        let word = linger(&session);
+        let ending = session.begin_end();
+        until("the end of the process", || !runs(&word));
+        drop(ending);
+    }
 }
 
 #[test]
