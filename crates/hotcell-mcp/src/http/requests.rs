@@ -16,6 +16,7 @@ use rmcp::transport::streamable_http_server::session::local::LocalSessionManager
 use rmcp::transport::{StreamableHttpServerConfig, StreamableHttpService};
 use serde::de::IgnoredAny;
 use serde_json::json;
+use tokio::sync::oneshot;
 use tokio_util::sync::CancellationToken;
 
 use super::guard::{Guard, Refusal};
@@ -65,7 +66,7 @@ impl Requests {
     }
 
     /// Answers, whatever was asked.
-    pub(super) async fn answer(&self, request: Request<Incoming>, visitor: &Visitor) -> Answer {
+    pub(super) async fn answer(self: &Arc<Self>, request: Request<Incoming>, visitor: &Visitor) -> Answer {
         let full = Refusal { status: StatusCode::SERVICE_UNAVAILABLE, why: "there are too many connections" };
         let (parts, body) = request.into_parts();
         let answered = async {
@@ -98,7 +99,7 @@ impl Requests {
         }
     }
 
-    async fn route(&self, owner: Owner, parts: Parts, body: Bytes) -> Result<Answer, Refusal> {
+    async fn route(self: &Arc<Self>, owner: Owner, parts: Parts, body: Bytes) -> Result<Answer, Refusal> {
         let unknown = Refusal { status: StatusCode::NOT_FOUND, why: "there is no such session" };
         let Some(id) = parts.headers.get(SESSION).cloned() else { return self.begin(owner, parts, body).await };
         let id = id.to_str().ok().filter(|id| self.seats.admit(id, owner)).ok_or(unknown)?;
@@ -117,15 +118,25 @@ impl Requests {
     }
 
     /// What comes without a session can begin one, if there is a place for it.
-    async fn begin(&self, owner: Owner, mut parts: Parts, body: Bytes) -> Result<Answer, Refusal> {
+    async fn begin(self: &Arc<Self>, owner: Owner, mut parts: Parts, body: Bytes) -> Result<Answer, Refusal> {
         let full = Refusal { status: StatusCode::SERVICE_UNAVAILABLE, why: "there are too many sessions; end one" };
+        let lost = Refusal { status: StatusCode::INTERNAL_SERVER_ERROR, why: "the session could not begin" };
         let seat = self.seats.reserve(owner).ok_or(full)?;
         parts.extensions.insert(Arc::clone(&seat));
-        let answer = self.pass(parts, body).await;
-        if let Some(id) = answer.headers().get(SESSION).and_then(|id| id.to_str().ok()) {
-            self.seats.occupy(id, seat);
-        }
-        Ok(answer)
+        let (tell, told) = oneshot::channel();
+        let requests = Arc::clone(self);
+        // In a task of its own: this future is dropped when the client goes away, and what rmcp has begun by then has to end.
+        tokio::spawn(async move {
+            let answer = requests.pass(parts, body).await;
+            let id = answer.headers().get(SESSION).and_then(|id| id.to_str().ok()).map(str::to_owned);
+            if let Some(id) = &id {
+                requests.seats.occupy(id, seat);
+            }
+            if let (Err(_), Some(id)) = (tell.send(answer), &id) {
+                requests.end(id).await;
+            }
+        });
+        told.await.map_err(|_| lost)
     }
 
     async fn pass(&self, parts: Parts, body: Bytes) -> Answer {

@@ -4,7 +4,7 @@
 //! began it, and when it ends, its box ends.
 
 use std::collections::HashMap;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -19,6 +19,8 @@ use crate::server::{Server, WeakServer};
 pub struct SessionLimits {
     /// The most at the same time.
     pub sessions: usize,
+    /// How long one lives whose client says nothing after its greeting: the answer may not have reached it.
+    pub unused: Duration,
     /// How long one lives in which nothing is asked.
     pub idle: Duration,
     /// How long one lives in all.
@@ -26,9 +28,14 @@ pub struct SessionLimits {
 }
 
 impl Default for SessionLimits {
-    /// 16 sessions, half an hour, 12 hours.
+    /// 16 sessions, a minute, half an hour, 12 hours.
     fn default() -> Self {
-        Self { sessions: 16, idle: Duration::from_secs(30 * 60), total: Duration::from_secs(12 * 60 * 60) }
+        Self {
+            sessions: 16,
+            unused: Duration::from_secs(60),
+            idle: Duration::from_secs(30 * 60),
+            total: Duration::from_secs(12 * 60 * 60),
+        }
     }
 }
 
@@ -38,6 +45,8 @@ pub(crate) struct Seat {
     owner: Owner,
     began: Instant,
     used: Mutex<Instant>,
+    /// Whether anything came after the greeting.
+    known: AtomicBool,
     busy: AtomicUsize,
     server: OnceLock<WeakServer>,
     /// Given back when the session ends, whoever still holds the seat then.
@@ -69,7 +78,9 @@ impl Seat {
     }
 
     fn is_over(&self, limits: &SessionLimits, now: Instant) -> bool {
-        let idle = self.busy.load(Ordering::SeqCst) == 0 && now.duration_since(*lock(&self.used)) >= limits.idle;
+        let known = self.known.load(Ordering::SeqCst);
+        let most = if known { limits.idle } else { limits.idle.min(limits.unused) };
+        let idle = self.busy.load(Ordering::SeqCst) == 0 && now.duration_since(*lock(&self.used)) >= most;
         idle || now.duration_since(self.began) >= limits.total
     }
 }
@@ -107,6 +118,7 @@ impl Seats {
             owner,
             began: now,
             used: Mutex::new(now),
+            known: AtomicBool::new(false),
             busy: AtomicUsize::new(0),
             server: OnceLock::new(),
             permit: Mutex::new(Some(permit)),
@@ -123,6 +135,7 @@ impl Seats {
         let taken = lock(&self.taken);
         let seat = taken.get(id).filter(|seat| seat.owner == owner && !seat.is_over(&self.limits, Instant::now()));
         let Some(seat) = seat else { return false };
+        seat.known.store(true, Ordering::SeqCst);
         seat.touch();
         true
     }
@@ -146,7 +159,7 @@ impl Seats {
 
     /// How often to look for sessions whose time is over.
     pub(super) fn interval(&self) -> Duration {
-        let shortest = self.limits.idle.min(self.limits.total);
+        let shortest = self.limits.unused.min(self.limits.idle).min(self.limits.total);
         (shortest / 4).clamp(Duration::from_millis(20), Duration::from_secs(10))
     }
 }

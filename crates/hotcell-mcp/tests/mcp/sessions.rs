@@ -72,6 +72,23 @@ fn there_are_only_so_many_sessions() {
 }
 
 #[test]
+fn a_client_that_goes_away_while_it_greets_leaves_no_session() {
+    let one = |options: &mut HttpOptions| {
+        options.sessions.sessions = 1;
+        options.sessions.unused = Duration::from_millis(1);
+    };
+    let name = "a_client_that_goes_away_while_it_greets_leaves_no_session";
+    let Some(server) = Server::start(name, one) else { return };
+    // At every moment between the greeting and its answer.
+    for moment in 0..1000 {
+        let greeting = Session::begin_greeting(server.address, FIRST);
+        std::thread::sleep(Duration::from_micros(moment));
+        drop(greeting);
+    }
+    until("a place", || Session::try_begin(server.address, FIRST).status == 200);
+}
+
+#[test]
 fn a_session_ends_though_whoever_ends_it_does_not_wait() {
     let one = |options: &mut HttpOptions| options.sessions.sessions = 1;
     let Some(server) = Server::start("a_session_ends_though_whoever_ends_it_does_not_wait", one) else { return };
@@ -87,6 +104,20 @@ fn a_session_ends_though_whoever_ends_it_does_not_wait() {
         until("the end of the process", || !runs(&word));
         drop(ending);
     }
+}
+
+#[test]
+fn a_session_that_is_never_used_does_not_wait_long() {
+    let short = |options: &mut HttpOptions| {
+        options.sessions.sessions = 2;
+        options.sessions.unused = Duration::from_secs(2);
+    };
+    let Some(server) = Server::start("a_session_that_is_never_used_does_not_wait_long", short) else { return };
+    let used = Session::begin(server.address, FIRST);
+    assert_eq!(Session::try_begin(server.address, FIRST).status, 200);
+    assert_eq!(Session::try_begin(server.address, FIRST).status, 503);
+    until("the end of the second", || Session::try_begin(server.address, FIRST).status == 200);
+    assert_eq!(used.shell("echo on"), "on\n");
 }
 
 #[test]
