@@ -10,6 +10,7 @@
 mod connections;
 mod guard;
 mod lobby;
+mod names;
 mod requests;
 mod seats;
 mod stalls;
@@ -27,6 +28,7 @@ use tokio_util::sync::CancellationToken;
 use crate::Host;
 use guard::Guard;
 use lobby::Lobby;
+use names::Names;
 use requests::Requests;
 pub use seats::SessionLimits;
 pub(crate) use seats::{Busy, Seat};
@@ -39,7 +41,7 @@ pub use tokens::{TokenError, Tokens};
 pub struct HttpOptions {
     /// Who may connect.
     pub tokens: Tokens,
-    /// Further names that the server is called by.
+    /// Further names that the server is called by, such as `box.example` with any port, or `box.example:8443` with that one.
     pub names: Vec<String>,
     /// The origins whose pages may call it.
     pub origins: Vec<String>,
@@ -95,6 +97,9 @@ pub enum HttpError {
     /// Tokens, files and code would cross a network in the clear.
     #[error("{0} can be reached from other machines, and tokens and files would cross the network in the clear")]
     Public(SocketAddr),
+    /// A name that no client could call the server by.
+    #[error("`{0}` is no name of a server; write it as box.example, box.example:8443 or [2001:db8::1]")]
+    Name(String),
     /// An origin that no browser sends.
     #[error("`{0}` is no origin; write it as https://app.example or http://localhost:3000")]
     Origin(String),
@@ -105,6 +110,7 @@ pub enum HttpError {
 pub struct HttpServer {
     listener: TcpListener,
     address: SocketAddr,
+    names: Names,
     options: HttpOptions,
 }
 
@@ -120,7 +126,8 @@ impl HttpServer {
         let failed = |source| HttpError::Listen { address, source };
         let listener = TcpListener::bind(address).await.map_err(failed)?;
         let address = listener.local_addr().map_err(failed)?;
-        Ok(Self { listener, address, options })
+        let names = Names::new(address, &options.names, options.tls.is_some()).map_err(HttpError::Name)?;
+        Ok(Self { listener, address, names, options })
     }
 
     /// Where clients connect to.
@@ -131,8 +138,8 @@ impl HttpServer {
 
     /// Serves until `stop` is cancelled, and then removes every box.
     pub async fn serve(self, host: Arc<Host>, stop: CancellationToken) {
-        let Self { listener, address, options } = self;
-        let guard = Guard::new(options.tokens, address, &options.names, &options.origins, options.tls.is_some());
+        let Self { listener, names, options, .. } = self;
+        let guard = Guard::new(options.tokens, names, &options.origins);
         let requests =
             Arc::new(Requests::new(host, guard, options.sessions, options.longest_body, options.patience, &stop));
         let connections = connections::Connections {

@@ -95,6 +95,9 @@ async fn other_machines_need_tls_or_a_word_for_going_without() {
         }
     }
     let mut odd = options();
+    odd.names = vec!["https://box.example".to_owned()];
+    assert!(matches!(HttpServer::bind("127.0.0.1:0".parse().unwrap(), odd).await, Err(HttpError::Name(_))));
+    let mut odd = options();
     odd.origins = vec!["*".to_owned()];
     assert!(matches!(HttpServer::bind("127.0.0.1:0".parse().unwrap(), odd).await, Err(HttpError::Origin(_))));
 }

@@ -66,12 +66,17 @@ fn strangers_and_pages_are_refused() {
 fn pages_that_were_named_are_answered() {
     let named = |options: &mut hotcell_mcp::http::HttpOptions| {
         options.origins = vec!["https://app.example".to_owned()];
-        options.names = vec!["box.example".to_owned()];
+        options.names = vec!["box.example".to_owned(), "exact.example:8443".to_owned()];
     };
     let Some(server) = Server::start("pages_that_were_named_are_answered", named) else { return };
     assert_eq!(changed(&server, "Origin", Some("https://app.example")), 200);
     assert_eq!(changed(&server, "Origin", Some("https://app.example.evil.test")), 403);
-    assert_eq!(changed(&server, "Host", Some(&format!("box.example:{}", server.address.port()))), 200);
+    for name in ["box.example", "box.example:443", "exact.example:8443"] {
+        assert_eq!(changed(&server, "Host", Some(name)), 200, "{name}");
+    }
+    for name in ["exact.example", "exact.example:443", "evil.test", "evil.test:8443", "box.example.evil.test"] {
+        assert_eq!(changed(&server, "Host", Some(name)), 403, "{name}");
+    }
 }
 
 #[test]

@@ -51,7 +51,7 @@ pub(crate) struct HttpFlags {
     #[arg(long, value_name = "FILE", requires = "http", help_heading = "HTTP")]
     pub(crate) token_file: Option<PathBuf>,
 
-    /// A further name that clients call this server by; repeatable
+    /// A further name that clients call this server by, with any port or with the one that it has; repeatable
     #[arg(long, value_name = "NAME", requires = "http", help_heading = "HTTP")]
     pub(crate) allow_host: Vec<String>,
 
