@@ -61,10 +61,14 @@ fn a_token_is_made_for_the_run_or_for_the_file() {
     assert_eq!((greet(&address, token), greet(&address, "wrong-wrong-wrong-wrong")), (200, 401));
     end(child);
 
-    let file = place.home().join("tokens");
+    let directory = place.home().join("not/there");
+    let file = directory.join("tokens");
     let (child, address, said) = start(&place, &["--token-file", file.to_str().unwrap()]);
     let token = std::fs::read_to_string(&file).unwrap();
     assert_eq!(file.metadata().unwrap().permissions().mode() & 0o777, 0o600);
+    for made in [&directory, directory.parent().unwrap()] {
+        assert_eq!(made.metadata().unwrap().permissions().mode() & 0o777, 0o700, "{made:?}");
+    }
     assert!(!said.contains(token.trim()), "a token in a file is not printed: {said}");
     assert_eq!(greet(&address, token.trim()), 200);
     end(child);
@@ -85,6 +89,25 @@ fn a_token_file_of_others_is_refused() {
     let refused = place.hotcell(&flags);
     refused.assert_refused(&["tokens", "line 1"]);
     assert!(!refused.stderr.contains("short"), "{refused:?}");
+}
+
+#[test]
+fn what_is_no_file_of_tokens_is_refused_and_not_waited_for() {
+    let place = Place::new();
+    let file = place.file("tokens", "a-token-that-is-long-enough\n");
+    std::fs::set_permissions(&file, std::fs::Permissions::from_mode(0o600)).unwrap();
+    std::os::unix::fs::symlink(&file, file.with_file_name("link")).unwrap();
+    std::fs::create_dir(file.with_file_name("directory")).unwrap();
+    let pipe = file.with_file_name("pipe");
+    assert!(std::process::Command::new("mkfifo").args(["-m", "600"]).arg(&pipe).status().unwrap().success());
+    let ask =
+        |name: &str| place.hotcell(&["mcp", "--http", "127.0.0.1:0", "--allow-origin", "*", "--token-file", name]);
+    ask("pipe").assert_refused(&["pipe", "not a regular file"]);
+    ask("directory").assert_refused(&["directory", "not a regular file"]);
+    ask("/dev/null").assert_refused(&["/dev/null", "not a regular file"]);
+    ask("link").assert_refused(&["link", "symbolic link"]);
+    // With the file itself it is the origin that is refused.
+    ask("tokens").assert_refused(&["`*` is no origin"]);
 }
 
 #[test]

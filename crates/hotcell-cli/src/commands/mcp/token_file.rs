@@ -1,12 +1,14 @@
 //! The file with the tokens of clients.
 
-use std::fs::{File, OpenOptions};
+use std::fs::{DirBuilder, File, OpenOptions};
 use std::io::{self, Read, Write};
-use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
+use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
 use std::path::Path;
 
 use hotcell::text::PrintablePath;
 use hotcell_mcp::http::Tokens;
+use rustix::fs::{Mode, OFlags};
+use rustix::io::Errno;
 
 use crate::failure::Failure;
 
@@ -48,22 +50,14 @@ enum Unread {
     Because(String),
 }
 
-impl From<io::Error> for Unread {
-    fn from(error: io::Error) -> Self {
-        match error.kind() {
-            io::ErrorKind::NotFound => Self::Absent,
-            _ => Self::Because(format!("it cannot be read: {error}")),
-        }
-    }
-}
-
 /// The text of a file that is nobody else's.
 fn read(path: &Path) -> Result<String, Unread> {
-    let file = File::open(path)?;
-    let metadata = file.metadata()?;
+    let unreadable = |error: io::Error| Unread::Because(format!("it cannot be read: {error}"));
+    let file = open(path)?;
+    let metadata = file.metadata().map_err(unreadable)?;
     let me = rustix::process::geteuid().as_raw();
-    let reason = if metadata.is_dir() {
-        Some("it is a directory".to_owned())
+    let reason = if !metadata.is_file() {
+        Some("it is not a regular file".to_owned())
     } else if ![ROOT, me].contains(&metadata.uid()) {
         Some(format!("it belongs to user {}, and you are user {me}; make it your own with chown", metadata.uid()))
     } else if metadata.mode() & OPEN_TO_OTHERS != 0 {
@@ -75,17 +69,29 @@ fn read(path: &Path) -> Result<String, Unread> {
         return Err(Unread::Because(reason));
     }
     let mut text = String::new();
-    file.take(LONGEST + 1)
-        .read_to_string(&mut text)
-        .map_err(|error| Unread::Because(format!("it cannot be read: {error}")))?;
+    file.take(LONGEST + 1).read_to_string(&mut text).map_err(unreadable)?;
     if text.len() as u64 > LONGEST {
         return Err(Unread::Because("it is longer than any list of tokens".to_owned()));
     }
     Ok(text)
 }
 
-/// A new file that only its owner can read. One that is there by now is somebody else's doing.
+/// Opens what is at the path itself, and waits for nobody: a pipe has a reader only when it has a writer.
+fn open(path: &Path) -> Result<File, Unread> {
+    let flags = OFlags::RDONLY | OFlags::CLOEXEC | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::NOCTTY;
+    match rustix::fs::open(path, flags, Mode::empty()) {
+        Ok(file) => Ok(file.into()),
+        Err(Errno::NOENT) => Err(Unread::Absent),
+        Err(Errno::LOOP) => Err(Unread::Because("it is a symbolic link; name the file that it leads to".to_owned())),
+        Err(error) => Err(Unread::Because(format!("it cannot be read: {error}"))),
+    }
+}
+
+/// A new file that only its owner can read, and its directory if there is none. A file that is there by now is somebody else's doing.
 fn write(path: &Path, secret: &str) -> io::Result<()> {
+    if let Some(directory) = path.parent().filter(|directory| !directory.as_os_str().is_empty()) {
+        DirBuilder::new().recursive(true).mode(0o700).create(directory)?;
+    }
     let mut file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(path)?;
     file.write_all(format!("{secret}\n").as_bytes())
 }
