@@ -19,10 +19,20 @@ HOTCELL, INSPECTOR = sys.argv[1:3]
 PNG = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNkYPhfDwAChwGA60e6kgAAAABJRU5ErkJggg=="
 
 
+# What is negotiated. Over HTTP a box belongs to a session, and the versions without a handshake have none.
+NEGOTIATED = {
+    ("stdio", "legacy"): "2025-11-25",
+    ("stdio", "auto"): "2026-07-28",
+    ("http", "legacy"): "2025-11-25",
+    ("http", "auto"): "2025-11-25",
+}
+
+
 class Inspector:
     """One way to the server."""
 
-    def __init__(self, target, home):
+    def __init__(self, transport, target, home):
+        self.transport = transport
         self.target = target
         # It keeps a catalogue there otherwise.
         self.environment = {**os.environ, "HOME": home, "MCP_CATALOG_PATH": os.path.join(home, "catalogue.json")}
@@ -55,6 +65,8 @@ def tools_are_listed_and_their_schemas_travel(inspector, place):
 
 def both_eras_of_the_protocol_work(inspector, place):
     for era in ("legacy", "auto"):
+        version = inspector.ask("initialize", "--protocol-era", era)["protocolVersion"]
+        assert version == NEGOTIATED[inspector.transport, era], (inspector.transport, era, version)
         assert inspector.ask("tools/list", "--protocol-era", era)["tools"], era
 
 
@@ -89,7 +101,7 @@ def resources_are_listed_and_read(inspector, place):
 
 def a_wrong_token_is_refused(inspector, place):
     *address, _ = inspector.target
-    wrong = Inspector([*address, "Authorization: Bearer wrong"], inspector.environment["HOME"])
+    wrong = Inspector("http", [*address, "Authorization: Bearer wrong"], inspector.environment["HOME"])
     ran = wrong.run("--method", "tools/list", "--stored-auth-only")
     assert ran.returncode != 0 and "exec_shell" not in ran.stdout, ran
 
@@ -104,25 +116,25 @@ CASES = [
 ]
 
 
-def run(cases, transport, inspector, place):
+def run(cases, inspector, place):
     """Whether any failed."""
     failed = False
     for case in cases:
         try:
             case(inspector, place)
-            print("ok", transport, case.__name__, flush=True)
+            print("ok", inspector.transport, case.__name__, flush=True)
         except Exception:
             failed = True
-            print("FAILED", transport, case.__name__, traceback.format_exc(), flush=True)
+            print("FAILED", inspector.transport, case.__name__, traceback.format_exc(), flush=True)
     return failed
 
 
 def main():
     with tempfile.TemporaryDirectory(prefix="hotcell-inspector-") as home, server.project() as place:
-        failed = run(CASES, "stdio", Inspector(["--", HOTCELL, *server.arguments(place)], home), place)
+        failed = run(CASES, Inspector("stdio", ["--", HOTCELL, *server.arguments(place)], home), place)
         with server.over_http(HOTCELL, place) as url:
             header = ["--transport", "http", "--server-url", url, "--header", f"Authorization: Bearer {server.TOKEN}"]
-            return run([*CASES, a_wrong_token_is_refused], "http", Inspector(header, home), place) or failed
+            return run([*CASES, a_wrong_token_is_refused], Inspector("http", header, home), place) or failed
 
 
 sys.exit(main())
