@@ -110,8 +110,8 @@ impl Requests {
             return Ok(answer);
         }
         let answer = self.pass(parts, body).await;
-        if answer.status() == StatusCode::NOT_FOUND {
-            // rmcp gave it up by itself.
+        // A method that does not exist can be the reason too.
+        if answer.status() == StatusCode::NOT_FOUND && !self.is_alive(id).await {
             self.end(id).await;
         }
         Ok(answer)
@@ -141,6 +141,11 @@ impl Requests {
 
     async fn pass(&self, parts: Parts, body: Bytes) -> Answer {
         self.service.handle(Request::from_parts(parts, Full::new(body))).await
+    }
+
+    /// Whether rmcp has not given this session up by itself.
+    async fn is_alive(&self, id: &str) -> bool {
+        self.manager.has_session(&id.into()).await.unwrap_or(false)
     }
 
     /// Ends sessions whose time is over, for ever.

@@ -3,9 +3,9 @@
 use std::time::Duration;
 
 use hotcell_mcp::http::HttpOptions;
-use serde_json::json;
+use serde_json::{Value, json};
 
-use super::client::{Session, raw, request};
+use super::client::{Answer, Session, raw, request};
 use super::server::{FIRST, SECOND, Server, runs, until, word};
 
 /// Starts something in a session that is there until its box ends.
@@ -172,31 +172,48 @@ fn a_call_can_be_cancelled_and_tells_how_far_it_is() {
     assert_eq!(session.shell("echo after"), "after\n");
 }
 
-/// Later versions of the protocol have no sessions over HTTP, and so nothing that a box could belong to.
-#[test]
-fn without_a_session_nothing_runs() {
-    let Some(server) = Server::start("without_a_session_nothing_runs", |_| {}) else { return };
-    let meta = json!({
-        "io.modelcontextprotocol/protocolVersion": "2026-07-28",
+/// Asks with a request that says of itself what a greeting says: a version that needs none, or that of a session.
+fn ask_without_greeting(server: &Server, version: &str, more: &[(&str, &str)], method: &str, params: Value) -> Answer {
+    let mut params = params;
+    params["_meta"] = json!({
+        "io.modelcontextprotocol/protocolVersion": version,
         "io.modelcontextprotocol/clientInfo": { "name": "by hand", "version": "1" },
         "io.modelcontextprotocol/clientCapabilities": {},
     });
-    let word = word();
-    let arguments = json!({ "command": format!("setsid sleep {word} & sleep 1") });
-    let params = json!({ "name": "exec_shell", "arguments": arguments, "_meta": meta });
-    let body = json!({ "jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": params }).to_string();
+    let body = json!({ "jsonrpc": "2.0", "id": 1, "method": method, "params": params }).to_string();
     let (host, token) = (server.address.to_string(), format!("Bearer {FIRST}"));
-    let mut headers = vec![
+    let headers = [
         ("Host", host.as_str()),
         ("Authorization", token.as_str()),
         ("Content-Type", "application/json"),
         ("Accept", "application/json, text/event-stream"),
     ];
-    let plain = raw(server.address, &request("POST", "/mcp", &headers, &body));
-    headers.extend([("MCP-Protocol-Version", "2026-07-28"), ("Mcp-Method", "tools/call"), ("Mcp-Name", "exec_shell")]);
-    let modern = raw(server.address, &request("POST", "/mcp", &headers, &body));
-    for answer in [plain, modern] {
+    raw(server.address, &request("POST", "/mcp", &[&headers, more].concat(), &body))
+}
+
+/// Later versions of the protocol have no sessions over HTTP, and so nothing that a box could belong to.
+#[test]
+fn without_a_session_nothing_runs() {
+    let Some(server) = Server::start("without_a_session_nothing_runs", |_| {}) else { return };
+    let word = word();
+    let arguments = json!({ "command": format!("setsid sleep {word} & sleep 1") });
+    let params = json!({ "name": "exec_shell", "arguments": arguments });
+    let said = [("MCP-Protocol-Version", "2026-07-28"), ("Mcp-Method", "tools/call"), ("Mcp-Name", "exec_shell")];
+    for more in [&[][..], &said] {
+        let answer = ask_without_greeting(&server, "2026-07-28", more, "tools/call", params.clone());
         assert!(answer.status >= 400, "{answer:?}");
     }
     assert!(!runs(&word));
+}
+
+/// Such a request is answered outside of the session that it names, with a status for its error.
+#[test]
+fn a_method_that_does_not_exist_ends_no_session() {
+    let Some(server) = Server::start("a_method_that_does_not_exist_ends_no_session", |_| {}) else { return };
+    let session = Session::begin(server.address, FIRST);
+    let word = linger(&session);
+    let said = [("Mcp-Session-Id", session.id.as_str()), ("MCP-Protocol-Version", "2025-11-25")];
+    let answer = ask_without_greeting(&server, "2025-11-25", &said, "no/such/method", json!({}));
+    assert_eq!(answer.status, 404, "{answer:?}");
+    assert!(runs(&word) && session.shell("echo still here") == "still here\n");
 }
