@@ -140,7 +140,14 @@ impl Requests {
     }
 
     async fn pass(&self, parts: Parts, body: Bytes) -> Answer {
-        self.service.handle(Request::from_parts(parts, Full::new(body))).await
+        let no_message =
+            Refusal { status: StatusCode::BAD_REQUEST, why: "the body is not one message of the protocol" };
+        let answer = self.service.handle(Request::from_parts(parts, Full::new(body))).await;
+        // The guard has seen the type of the body: this is about what is in it.
+        match answer.status() == StatusCode::UNSUPPORTED_MEDIA_TYPE {
+            true => refuse(&no_message),
+            false => answer,
+        }
     }
 
     /// Whether rmcp has not given this session up by itself.

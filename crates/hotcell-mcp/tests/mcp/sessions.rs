@@ -172,6 +172,19 @@ fn a_call_can_be_cancelled_and_tells_how_far_it_is() {
     assert_eq!(session.shell("echo after"), "after\n");
 }
 
+#[test]
+fn a_batch_is_refused_and_ends_no_session() {
+    let Some(server) = Server::start("a_batch_is_refused_and_ends_no_session", |_| {}) else { return };
+    let session = Session::begin(server.address, FIRST);
+    let ping = json!({ "jsonrpc": "2.0", "id": 7, "method": "ping" });
+    for body in [json!([ping, ping]), json!([]), json!({}), json!("ping")] {
+        let answer = session.post(&body);
+        assert_eq!(answer.status, 400, "{answer:?}");
+        assert!(answer.body.contains("not one message"), "{answer:?}");
+    }
+    assert_eq!(session.post(&ping).status, 200);
+}
+
 /// Asks with a request that says of itself what a greeting says: a version that needs none, or that of a session.
 fn ask_without_greeting(server: &Server, version: &str, more: &[(&str, &str)], method: &str, params: Value) -> Answer {
     let mut params = params;
