@@ -86,6 +86,7 @@ async fn talk(
         .timer(TokioTimer::new())
         .header_read_timeout(patience)
         .max_buf_size(LONGEST_HEAD)
+        .max_header_size(LONGEST_HEAD)
         .serve_connection(TokioIo::new(stream), service)
         .await;
 }

@@ -80,6 +80,13 @@ fn pages_that_were_named_are_answered() {
 }
 
 #[test]
+fn heads_are_bounded_in_length() {
+    let Some(server) = Server::start("heads_are_bounded_in_length", |_| {}) else { return };
+    assert_eq!(changed(&server, "X-Long", Some(&"x".repeat(60 << 10))), 200);
+    assert_eq!(changed(&server, "X-Long", Some(&"x".repeat(65 << 10))), 431);
+}
+
+#[test]
 fn bodies_are_bounded_in_length_and_time() {
     let impatient = |options: &mut hotcell_mcp::http::HttpOptions| {
         options.longest_body = 4096;
