@@ -31,5 +31,6 @@ mod signals;
 mod streams;
 mod swapped_trees;
 mod terminal;
+mod unique_keys;
 mod usage;
 mod verify;

@@ -12,6 +12,8 @@ use hotcell::config::vendor_variables;
 use hotcell::runtime::RuntimeKind;
 use serde_json::Value;
 
+use super::unique_keys::UniqueKeys;
+
 /// A project directory and an empty home of the test's own, removed with it.
 pub(crate) struct Place(PathBuf);
 
@@ -112,9 +114,10 @@ impl Ran {
         std::str::from_utf8(&self.stdout).unwrap()
     }
 
-    /// The one object on stdout.
+    /// The one object on stdout, in which no key is there twice.
     pub(crate) fn json(&self) -> Value {
         assert_eq!(self.text().lines().count(), 1, "{self:?}");
+        serde_json::from_str::<UniqueKeys>(self.text()).unwrap();
         serde_json::from_str(self.text()).unwrap()
     }
 

@@ -6,6 +6,7 @@ use hotcell::interpreter::{CodeOutput, CodeStatus, Exception, RichResult};
 use hotcell::plan::Enforcement;
 use hotcell::runtime::{Isolation, RuntimeKind};
 use serde::Serialize;
+use serde_json::{Map, Value};
 
 use super::Session;
 use crate::json;
@@ -17,7 +18,7 @@ struct CodeReport<'a> {
     isolation: Isolation,
     language: &'a str,
     #[serde(flatten)]
-    status: CodeStatus,
+    status: Map<String, Value>,
     exit_code: u8,
     #[serde(flatten)]
     streams: StreamsReport,
@@ -44,7 +45,7 @@ pub(super) fn line(
         backend: report.backend,
         isolation: report.isolation,
         language,
-        status: output.status,
+        status: status(&output.status),
         exit_code,
         streams: Streams::Captured { stdout: output.stdout, stderr: output.stderr }.into(),
         results: output.results,
@@ -54,4 +55,16 @@ pub(super) fn line(
         wall_ms: output.wall.as_millis(),
         enforcement: &report.controls,
     })
+}
+
+/// How it ended, without the code's own exit status: what hotcell exits with is in the object under that name.
+fn status(status: &CodeStatus) -> Map<String, Value> {
+    let mut fields = match serde_json::to_value(status) {
+        Ok(Value::Object(fields)) => fields,
+        // It is an object for every status; were it none, it would still not be left out.
+        Ok(other) => Map::from_iter([("status".to_owned(), other)]),
+        Err(error) => Map::from_iter([("status".to_owned(), error.to_string().into())]),
+    };
+    fields.remove("exit_code");
+    fields
 }
