@@ -3,7 +3,7 @@
 use hotcell::Status;
 use hotcell::interpreter::{Code, CodeStatus};
 
-use super::common::text;
+use super::common::{LONG, text};
 use super::place::{Place, SHORT};
 
 #[tokio::test]
@@ -58,6 +58,17 @@ async fn functions_and_traps_of_the_code_do_not_get_into_the_kernels_way() {
         let output = place.tell("bash", "command echo $x").await;
         assert_eq!((Place::said(&output).as_str(), output.context_was_replaced), ("5\n", false), "{name}");
     }
+    for body in [":", "return 3", "command echo mine", "command builtin \"$@\""] {
+        let source = format!("set -eu; x=6; function builtin {{ {body}; }}; function unset {{ :; }}");
+        place.tell("bash", &source).await;
+        let output = place.run(Code::new("bash", "command echo $x").context("main").timeout(LONG)).await;
+        assert_eq!((Place::said(&output).as_str(), output.context_was_replaced), ("6\n", false), "{body}");
+        place.tell("bash", "command unset -f unset builtin; set +eu").await;
+    }
+    // One that cannot be taken away ends its own context, and no more than that.
+    let code = Code::new("bash", "builtin() { :; }; readonly -f builtin").context("stuck").timeout(LONG);
+    let output = place.run(code).await;
+    assert!(matches!(output.status, CodeStatus::Failed { .. }) && output.context_was_replaced, "{output:?}");
     let output = place.tell("bash", "printf x; unset -f printf; printf '%s\n' y").await;
     assert_eq!(Place::said(&output), "mine: printf\ny\n");
     // In a context, once for what runs the code; of what the kernel does else, nothing is heard.
