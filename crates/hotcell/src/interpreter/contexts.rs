@@ -1,7 +1,7 @@
 //! The contexts of an interpreter, each with a kernel of its own.
 
 use std::collections::BTreeMap;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use tokio::sync::{OwnedMutexGuard, watch};
@@ -26,6 +26,8 @@ pub(super) struct Context {
     /// Whether variables were lost that nobody was told of yet.
     lost: AtomicBool,
     removed: AtomicBool,
+    /// How many want its process to end and wait for the lock. Calls whose turn comes before theirs let them go first.
+    ends: AtomicUsize,
 }
 
 /// A call's hold of a kernel. Dropping it in the middle of a call interrupts that in the background.
@@ -37,14 +39,49 @@ pub(super) struct Held {
 impl Context {
     /// Waits for one's turn.
     pub(super) async fn hold(self: &Arc<Self>) -> Result<Held, CodeError> {
-        let kernel = Arc::clone(&self.kernel).lock_owned().await;
-        // In this order: a removal either is seen here, or its wish comes after this one.
-        self.wishes.send_replace(Wish::GoOn);
-        if self.removed.load(Ordering::Acquire) {
-            return Err(CodeError::context(&self.name, "it was removed meanwhile"));
+        loop {
+            let kernel = Arc::clone(&self.kernel).lock_owned().await;
+            // In this order: who wants an end either is seen here, or their wish comes after this one.
+            self.wishes.send_replace(Wish::GoOn);
+            self.check_removed()?;
+            if self.ends.load(Ordering::Acquire) == 0 {
+                return Ok(self.held(kernel));
+            }
+            drop(kernel);
+            tokio::task::yield_now().await;
         }
+    }
+
+    /// Ends the process, also one that runs code, and keeps hold of its place.
+    pub(super) async fn hold_anew(self: &Arc<Self>) -> Result<Held, CodeError> {
+        let kernel = self.end().await;
+        self.wishes.send_replace(Wish::GoOn);
+        self.check_removed()?;
+        Ok(self.held(kernel))
+    }
+
+    /// Ends the process, also one that runs code. Nobody starts another before the lock is given back.
+    async fn end(&self) -> OwnedMutexGuard<Option<Kernel>> {
+        let waiting = Waiting::new(&self.ends);
+        self.wishes.send_replace(Wish::End);
+        let mut place = Arc::clone(&self.kernel).lock_owned().await;
+        drop(waiting);
+        if let Some(mut kernel) = place.take() {
+            kernel.end().await;
+        }
+        place
+    }
+
+    fn check_removed(&self) -> Result<(), CodeError> {
+        match self.removed.load(Ordering::Acquire) {
+            true => Err(CodeError::context(&self.name, "it was removed meanwhile")),
+            false => Ok(()),
+        }
+    }
+
+    fn held(self: &Arc<Self>, kernel: OwnedMutexGuard<Option<Kernel>>) -> Held {
         self.busy.store(true, Ordering::Release);
-        Ok(Held { context: Arc::clone(self), kernel: Some(kernel) })
+        Held { context: Arc::clone(self), kernel: Some(kernel) }
     }
 
     pub(super) fn name(&self) -> &str {
@@ -79,6 +116,22 @@ impl Context {
 
     fn is_busy(&self) -> bool {
         self.busy.load(Ordering::Acquire)
+    }
+}
+
+/// One more who waits, until it is dropped.
+struct Waiting<'a>(&'a AtomicUsize);
+
+impl<'a> Waiting<'a> {
+    fn new(count: &'a AtomicUsize) -> Self {
+        count.fetch_add(1, Ordering::AcqRel);
+        Self(count)
+    }
+}
+
+impl Drop for Waiting<'_> {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::AcqRel);
     }
 }
 
@@ -162,6 +215,7 @@ impl Contexts {
             busy: AtomicBool::new(false),
             lost: AtomicBool::new(false),
             removed: AtomicBool::new(false),
+            ends: AtomicUsize::new(0),
         });
         all.insert(name.to_owned(), Arc::clone(&context));
         Ok(context)
@@ -170,7 +224,14 @@ impl Contexts {
     /// Interrupts the call that a context runs; whether it ran one.
     pub(super) fn interrupt(&self, name: &str) -> bool {
         let Some(context) = self.get(name).filter(|context| context.is_busy()) else { return false };
-        context.wishes.send_replace(Wish::Interrupt);
+        context.wishes.send_if_modified(|wish| match wish {
+            // Who wants the end wants more than this.
+            Wish::End => false,
+            other => {
+                *other = Wish::Interrupt;
+                true
+            }
+        });
         true
     }
 
@@ -187,7 +248,7 @@ impl Contexts {
     pub(super) async fn remove(&self, name: &str) -> bool {
         let Some(context) = self.all().remove(name) else { return false };
         context.removed.store(true, Ordering::Release);
-        end(&context).await;
+        context.end().await;
         true
     }
 
@@ -198,7 +259,7 @@ impl Contexts {
             context.wishes.send_replace(Wish::End);
         }
         for context in all.values() {
-            end(context).await;
+            context.end().await;
         }
     }
 
@@ -210,15 +271,6 @@ impl Contexts {
             busy: context.is_busy(),
         };
         self.all().values().map(info).collect()
-    }
-}
-
-/// Ends the process of a context, also one that runs code.
-pub(super) async fn end(context: &Context) {
-    context.wishes.send_replace(Wish::End);
-    let mut place = context.kernel.lock().await;
-    if let Some(mut kernel) = place.take() {
-        kernel.end().await;
     }
 }
 
@@ -252,5 +304,50 @@ mod tests {
         context.removed.store(true, Ordering::Release);
         drop(read);
         assert!(call.await.unwrap(), "it goes on, and the wish to end it is overwritten");
+    }
+
+    /// A restart between the two things that a call does when its turn comes.
+    #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+    async fn a_call_whose_turn_comes_lets_a_restart_go_first() {
+        let context = Contexts::default().open("main", "bash", KernelKind::Bash).unwrap();
+        let first = context.hold().await.unwrap();
+        let (told, mut order) = tokio::sync::mpsc::unbounded_channel();
+        let call = tokio::spawn({
+            let (context, told) = (Arc::clone(&context), told.clone());
+            async move {
+                let held = context.hold().await.unwrap();
+                told.send("call").unwrap();
+                drop(held);
+            }
+        });
+        // The call is in the queue before the restart is.
+        tokio::time::sleep(Duration::from_millis(100)).await;
+        let restart = tokio::spawn({
+            let context = Arc::clone(&context);
+            async move {
+                let held = context.hold_anew().await.unwrap();
+                told.send("restart").unwrap();
+                drop(held);
+            }
+        });
+        tokio::time::sleep(Duration::from_millis(100)).await;
+        assert_eq!(*context.wishes().borrow(), Wish::End);
+        drop(first);
+        assert_eq!((order.recv().await, order.recv().await), (Some("restart"), Some("call")));
+        call.await.unwrap();
+        restart.await.unwrap();
+        assert_eq!(context.ends.load(Ordering::Acquire), 0);
+    }
+
+    #[tokio::test]
+    async fn an_interrupt_does_not_take_the_place_of_the_end() {
+        let contexts = Contexts::default();
+        let context = contexts.open("main", "bash", KernelKind::Bash).unwrap();
+        let _held = context.hold().await.unwrap();
+        assert!(contexts.interrupt("main"));
+        assert_eq!(*context.wishes().borrow(), Wish::Interrupt);
+        context.wishes.send_replace(Wish::End);
+        assert!(contexts.interrupt("main"));
+        assert_eq!(*context.wishes().borrow(), Wish::End);
     }
 }

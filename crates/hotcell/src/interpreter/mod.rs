@@ -180,19 +180,17 @@ impl Interpreter {
         Ok(self.contexts.interrupt(context))
     }
 
-    /// Makes a context anew, without its variables; whether there was one. Code that it runs is ended.
+    /// Makes a context anew, without its variables; whether there was one. Code that it runs is ended; calls that wait for their turn
+    /// run in the new one.
     pub async fn restart(&self, sandbox: &dyn Sandbox, context: &str) -> Result<bool, CodeError> {
         let Some(context) = self.contexts.get(context) else { return Ok(false) };
-        contexts::end(&context).await;
-        let mut held = context.hold().await?;
+        let mut held = context.hold_anew().await?;
         let Some(place) = held.place() else { return Ok(false) };
         // Nobody has to be told of what was asked for.
         context.take_lost();
-        if place.is_none() {
-            match Kernel::start(sandbox, context.kind, None, &mut context.wishes()).await? {
-                Started::Ready(kernel) => *place = Some(*kernel),
-                Started::Ended(_) => return Err(CodeError::context(context.name(), "it was ended while it started")),
-            }
+        match Kernel::start(sandbox, context.kind, None, &mut context.wishes()).await? {
+            Started::Ready(kernel) => *place = Some(*kernel),
+            Started::Ended(_) => return Err(CodeError::context(context.name(), "it was ended while it started")),
         }
         Ok(true)
     }
