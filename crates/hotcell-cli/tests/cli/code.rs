@@ -215,6 +215,35 @@ fn the_prompt_remembers() {
 }
 
 #[test]
+fn the_prompt_tells_of_code_that_exits() {
+    let place = Place::new();
+    if !can_run(&place, "the_prompt_tells_of_code_that_exits") {
+        return;
+    }
+    let steps = [
+        ("python> ", "x = 4200\r"),
+        ("python> ", "import sys; sys.exit(5)\r"),
+        ("exited with status 5; the interpreter goes on, and all variables are kept; Ctrl-D leaves", ""),
+        ("python> ", "exit()\r"),
+        ("exited with status 0", ""),
+        ("python> ", "x + 42\r"),
+        ("4242", ""),
+        ("python> ", "\u{4}"),
+    ];
+    let ran = talk(&place, &["code", "python"], &steps);
+    assert_eq!(ran.code, 0, "{}", ran.text());
+    let steps = [
+        ("bash> ", "false\r"),
+        ("bash> ", "exit 6\r"),
+        ("exited with status 6; the interpreter was started anew, and all variables are forgotten", ""),
+        ("bash> ", "\u{4}"),
+    ];
+    let ran = talk(&place, &["code", "bash"], &steps);
+    assert_eq!(ran.code, 0, "{}", ran.text());
+    assert!(!ran.text().contains("status 1"), "{}", ran.text());
+}
+
+#[test]
 fn ctrl_c_at_the_prompt_interrupts_the_code_alone() {
     let place = Place::new();
     if !can_run(&place, "ctrl_c_at_the_prompt_interrupts_the_code_alone") {

@@ -19,6 +19,8 @@ pub(super) struct Call {
     pub(super) status: CodeStatus,
     pub(super) exception: Option<Exception>,
     pub(super) hint: Option<String>,
+    /// Whether the code asked for its own end.
+    pub(super) exited: bool,
     /// How the process ended, if it has: then the kernel is of no more use.
     pub(super) process: Option<Status>,
     pub(super) is_lost: bool,

@@ -121,6 +121,8 @@ pub struct CodeOutput {
     pub results_left_out: u64,
     /// What it raised.
     pub exception: Option<Exception>,
+    /// Whether code in a context asked for its own end, as `sys.exit()` does. Python and Node go on with their variables; a shell is made anew.
+    pub exited: bool,
     /// Whether the variables of the context are lost: its process ended in this call, or since the one before.
     pub context_was_replaced: bool,
     /// What might help: how to install what is missing.

@@ -303,8 +303,10 @@ impl Kernel {
                     (_, Some(why)) => why.status(),
                 };
                 let hint = missing.and_then(|missing| install_hint(self.kind, &missing));
+                // A shell has a status after each piece of code; one that exits is gone.
+                let exited = self.kind != KernelKind::Bash && exit_code.is_some() && exception.is_none();
                 let exception = exception.map(|raised| raised.bounded());
-                progress.done(Call { status, exception, hint, process: None, is_lost: false });
+                progress.done(Call { status, exception, hint, exited, process: None, is_lost: false });
             }
             Came::Message(Stream::Stderr, Message::End { id }) if id == progress.id => progress.stderr_ended = true,
             // Of an earlier call, or said twice: a lie, or late.
@@ -340,12 +342,13 @@ impl Kernel {
             }
             (None, status) => CodeStatus::Crashed { reason: format!("its process {status}") },
         };
-        Ok(Call { status, exception: None, hint: None, process: Some(process), is_lost: true })
+        let exited = matches!(status, CodeStatus::Done | CodeStatus::Failed { .. });
+        Ok(Call { status, exception: None, hint: None, exited, process: Some(process), is_lost: true })
     }
 
     async fn killed(&mut self, status: CodeStatus) -> Call {
         let process = self.end().await;
-        Call { status, exception: None, hint: None, process, is_lost: true }
+        Call { status, exception: None, hint: None, exited: false, process, is_lost: true }
     }
 
     /// Kills the process and waits until it is gone; how it ended, if that is known.

@@ -220,6 +220,7 @@ fn output(call: Call, collector: Collector<'_>, was_lost: bool, begun: Instant) 
         results: collected.results,
         results_left_out: collected.left_out,
         exception: call.exception,
+        exited: call.exited,
         context_was_replaced: was_lost || call.is_lost,
         hint: call.hint,
         process: call.process,

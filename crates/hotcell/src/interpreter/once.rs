@@ -110,6 +110,7 @@ fn output(
         results: collected.results,
         results_left_out: collected.left_out,
         exception,
+        exited: false,
         context_was_replaced: false,
         hint,
         process: Some(process),

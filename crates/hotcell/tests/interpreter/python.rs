@@ -140,7 +140,10 @@ async fn an_exit_is_no_end_of_the_context() {
     ] {
         let output = place.tell("python", source).await;
         assert_eq!((output.status, output.context_was_replaced), (status, false), "{source}");
-        assert!(output.exception.is_none());
+        assert!(output.exception.is_none() && output.exited);
+    }
+    for source in ["x", "1 / 0"] {
+        assert!(!place.tell("python", source).await.exited, "{source}");
     }
     assert_eq!(value(&place.tell("python", "x").await), "5");
     place.close().await;

@@ -7,7 +7,7 @@ mod prompt;
 use std::sync::Arc;
 
 use hotcell::Signal;
-use hotcell::interpreter::Code;
+use hotcell::interpreter::{Code, CodeStatus};
 use hotcell::outcome::Status;
 
 use super::images::Images;
@@ -89,8 +89,10 @@ async fn run_piece(
     match ended {
         Ended::ByItself(output) => {
             explain(&output, &session.policy);
-            if output.context_was_replaced {
-                output::message("the interpreter was started anew: all variables are forgotten");
+            match (output.exited, output.context_was_replaced) {
+                (true, replaced) => output::message(&exited(&output.status, replaced)),
+                (false, true) => output::message("the interpreter was started anew: all variables are forgotten"),
+                (false, false) => {}
             }
             Ok(None)
         }
@@ -102,6 +104,19 @@ async fn run_piece(
         Ended::ReaderGone => Ok(Some(exit::READER_GONE)),
         Ended::Unwritten(error) => Err(Failure::unwritten("stdout", &error)),
     }
+}
+
+/// What is said of code that ended itself: whoever typed `exit()` may have meant the prompt.
+fn exited(status: &CodeStatus, replaced: bool) -> String {
+    let code = match status {
+        CodeStatus::Failed { exit_code: Some(code) } => *code,
+        _ => 0,
+    };
+    let then = match replaced {
+        true => "the interpreter was started anew, and all variables are forgotten",
+        false => "the interpreter goes on, and all variables are kept",
+    };
+    format!("the code exited with status {code}; {then}; Ctrl-D leaves")
 }
 
 async fn restart(session: &Session) -> Result<(), Failure> {
