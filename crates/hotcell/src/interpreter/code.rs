@@ -117,7 +117,7 @@ pub struct CodeOutput {
     pub stderr: CapturedStream,
     /// What it showed.
     pub results: Vec<RichResult>,
-    /// How many results were left out, because they were too many, too large, or no valid results.
+    /// How many results were left out, because they were too many, too large, cut off, or no valid results.
     pub results_left_out: u64,
     /// What it raised.
     pub exception: Option<Exception>,

@@ -24,6 +24,15 @@ pub(super) enum Found<'a> {
     Broken,
 }
 
+/// What is left of a stream that has ended.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct Rest {
+    /// What the code wrote last.
+    pub(super) text: Vec<u8>,
+    /// Whether the kernel was in the middle of a message, which nobody can read.
+    pub(super) is_cut: bool,
+}
+
 /// Takes frames out of a stream, wherever it is cut.
 #[derive(Debug)]
 pub(super) struct Scanner {
@@ -102,8 +111,13 @@ impl Scanner {
     }
 
     /// What was kept back, when the stream has ended.
-    pub(super) fn finish(&mut self) -> Vec<u8> {
-        std::mem::take(&mut self.held)
+    pub(super) fn finish(&mut self) -> Rest {
+        let held = std::mem::take(&mut self.held);
+        let in_message = !std::mem::take(&mut self.message).is_empty() || std::mem::take(&mut self.too_long);
+        match held.starts_with(&self.marker) {
+            true => Rest { text: Vec::new(), is_cut: true },
+            false => Rest { text: held, is_cut: in_message },
+        }
     }
 }
 
@@ -151,9 +165,13 @@ mod tests {
                 }
             });
         }
-        let rest = String::from_utf8(scanner.finish()).unwrap();
-        if !rest.is_empty() {
-            all.push(("rest".to_owned(), rest));
+        let Rest { text, is_cut } = scanner.finish();
+        let text = String::from_utf8(text).unwrap();
+        if !text.is_empty() {
+            all.push(("rest".to_owned(), text));
+        }
+        if is_cut {
+            all.push(("cut".to_owned(), String::new()));
         }
         all
     }
@@ -169,6 +187,21 @@ mod tests {
             [("text", "a\u{1e}wob"), ("message", "one two"), ("text", "c"), ("message", ""), ("rest", "\u{1e}word")];
         for size in 1..=stream.len() {
             assert_eq!(found(stream.as_bytes(), size), pairs(&expected), "{size}");
+        }
+    }
+
+    #[test]
+    fn a_message_that_is_cut_is_no_text() {
+        for (stream, rest) in [
+            (format!("a{MARKER}"), vec![("text", "a"), ("cut", "")]),
+            (format!("a{MARKER}.{{\"type\":"), vec![("text", "a"), ("cut", "")]),
+            (format!("a{MARKER}+one\nb"), vec![("text", "ab"), ("cut", "")]),
+            (format!("{MARKER}+one\nb\u{1e}wo"), vec![("text", "b"), ("rest", "\u{1e}wo"), ("cut", "")]),
+            (format!("{MARKER}.one\nb"), vec![("message", "one"), ("text", "b")]),
+        ] {
+            for size in [1, 3, stream.len()] {
+                assert_eq!(found(stream.as_bytes(), size), pairs(&rest), "{stream:?} {size}");
+            }
         }
     }
 

@@ -50,6 +50,8 @@ pub(super) struct Kernel {
     unfinished: Option<u64>,
     /// Whether a request may have been written in part.
     writing: bool,
+    /// Whether it ended in the middle of a message.
+    is_cut: bool,
 }
 
 /// A process that was started to stay.
@@ -103,6 +105,7 @@ impl Kernel {
             calls: 0,
             unfinished: None,
             writing: false,
+            is_cut: false,
         };
         // One that ends at once is found out by whoever reads.
         let _ = kernel.stdin.write_all(kind.greeting(&marker, once).as_bytes()).await;
@@ -176,8 +179,12 @@ impl Kernel {
             for (stream, scanner) in [(Stream::Stdout, &mut self.from_stdout), (Stream::Stderr, &mut self.from_stderr)]
             {
                 let rest = scanner.finish();
-                if !rest.is_empty() {
-                    collector.output(stream, &rest);
+                if !rest.text.is_empty() {
+                    collector.output(stream, &rest.text);
+                }
+                if rest.is_cut {
+                    self.is_cut = true;
+                    collector.leave_out();
                 }
             }
             return None;
@@ -339,6 +346,9 @@ impl Kernel {
             (None, Status::Exited(0)) if self.kind == KernelKind::Bash => CodeStatus::Done,
             (None, Status::Exited(code)) if self.kind == KernelKind::Bash => {
                 CodeStatus::Failed { exit_code: Some(code) }
+            }
+            (None, status) if self.is_cut => {
+                CodeStatus::Crashed { reason: format!("its process {status}, in the middle of a result or an answer") }
             }
             (None, status) => CodeStatus::Crashed { reason: format!("its process {status}") },
         };

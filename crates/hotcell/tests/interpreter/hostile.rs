@@ -94,6 +94,18 @@ async fn a_kernel_that_says_it_is_done_and_no_more_is_given_up() {
 }
 
 #[tokio::test]
+async fn a_message_that_is_cut_is_not_shown() {
+    let Some(place) = Place::open("hostile::cut", "python3").await else { return };
+    let half = "os.write(1, b'shown' + marker + b'.{\"type\":\"result\",\"id\"')\nos._exit(3)";
+    let output = attack(&place, half).await;
+    assert_eq!((text(&output.stdout).as_str(), output.results_left_out), ("shown", 1), "{output:?}");
+    let CodeStatus::Crashed { reason } = output.status else { panic!("{output:?}") };
+    assert!(reason.contains("in the middle"), "{reason}");
+    works(&place, half).await;
+    place.close().await;
+}
+
+#[tokio::test]
 async fn huge_and_many_results_are_left_out_and_counted() {
     let Some(place) = Place::open("hostile::huge", "python3").await else { return };
     let output = place.tell("python", "for n in range(100): display(n)").await;
