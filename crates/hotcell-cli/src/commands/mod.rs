@@ -24,6 +24,7 @@ use std::io;
 use std::path::PathBuf;
 
 use hotcell::config::{Bound, Config, Layer, Origin, RemoteConfig, Sourced};
+use hotcell::presets::Preset;
 use hotcell::runtime::{Isolation, RuntimeChoice, RuntimeKind};
 use hotcell::settings::{Request, Settings};
 use hotcell::{Engine, EngineError, EngineOptions, Progress};
@@ -43,6 +44,12 @@ fn block_on<T>(future: impl Future<Output = Result<T, Failure>>) -> Result<T, Fa
 fn without_time_limit() -> Config {
     let mut defaults = Config::default();
     defaults.limits.timeout = Some(Sourced::new(Bound::Unlimited, Origin::layer(Layer::Default)));
+    defaults
+}
+
+/// Where nobody says anything, the current directory is an overlay: nothing that code writes reaches the user's files.
+fn over_the_workspace(mut defaults: Config) -> Config {
+    defaults.sandbox.preset = Some(Sourced::new(Preset::WorkspaceOverlay, Origin::layer(Layer::Default)));
     defaults
 }
 

@@ -4,7 +4,7 @@ use std::fs;
 use std::os::unix::fs::{PermissionsExt, symlink};
 use std::process::Command;
 
-use super::place::{Place, Ran, has_program};
+use super::place::{Place, Ran, has_program, skip};
 use super::terminal::PYTHON;
 
 /// Runs its arguments on a terminal, and for each step waits for a text that was not there before and types another. What
@@ -57,7 +57,14 @@ fn talk(place: &Place, arguments: &[&str], steps: &[(&str, &str)]) -> Ran {
 }
 
 fn can_run(place: &Place, test: &str) -> bool {
-    has_program(test, PYTHON) && place.has_boxes(test)
+    if !has_program(test, PYTHON) || !place.has_boxes(test) {
+        return false;
+    }
+    if !place.can_hold(&["--preset", "workspace-overlay"]) {
+        skip(test, "no overlay can be made here, see `hotcell plan --preset workspace-overlay`");
+        return false;
+    }
+    true
 }
 
 #[test]
@@ -128,10 +135,40 @@ fn the_policy_holds_for_code() {
     }
     let file = place.file("kept", "before");
     let script = "open('kept', 'w').write('after')";
-    assert_eq!(place.hotcell(&["code", "python", "-c", script]).code, 1);
+    assert_eq!(place.hotcell(&["code", "--preset", "read-only", "python", "-c", script]).code, 1);
+    assert_eq!(place.hotcell(&["code", "--read", ".", "python", "-c", script]).code, 1);
     assert_eq!(fs::read_to_string(&file).unwrap(), "before");
-    assert_eq!(place.hotcell(&["code", "--write", ".", "python", "-c", script]).code, 0);
+    let ran = place.hotcell(&["code", "--write", ".", "python", "-c", script]);
+    assert_eq!((ran.code, ran.stderr.as_str()), (0, ""));
     assert_eq!(fs::read_to_string(&file).unwrap(), "after");
+    let object = place.hotcell(&["code", "--json", "--write", ".", "python", "-c", script]).json();
+    assert_eq!(object.get("changes_not_kept"), None, "{object}");
+}
+
+#[test]
+fn the_directory_is_an_overlay_and_what_is_not_kept_is_told() {
+    let place = Place::new();
+    if !can_run(&place, "the_directory_is_an_overlay_and_what_is_not_kept_is_told") {
+        return;
+    }
+    let file = place.file("kept", "before");
+    let script = "open('kept', 'w').write('after')\nprint(open('kept').read())";
+    let ran = place.hotcell(&["code", "python", "-c", script]);
+    assert_eq!((ran.code, ran.text()), (0, "after\n"), "{ran:?}");
+    assert!(ran.stderr.contains("1 change was not kept") && ran.stderr.contains("--write ."), "{ran:?}");
+    assert_eq!(fs::read_to_string(&file).unwrap(), "before");
+
+    let ran = place.hotcell(&["code", "--json", "bash", "-c", "touch a b; rm kept; exit 3"]);
+    assert_eq!((ran.json()["changes_not_kept"].as_u64(), ran.code, ran.stderr.as_str()), (Some(3), 3, ""));
+    // What Python keeps for itself is no change that anybody misses.
+    place.file("mine.py", "x = 4");
+    let ran = place.hotcell(&["code", "python", "-c", "import mine, os\nos.path.exists('__pycache__')"]);
+    assert_eq!((ran.text(), ran.stderr.as_str()), ("True\n", ""), "{ran:?}");
+    assert_eq!(place.hotcell(&["code", "--json", "python", "-c", "1"]).json()["changes_not_kept"], 0);
+
+    let steps = [("bash> ", "touch c\r"), ("bash> ", "ls c\r"), ("bash> ", "\u{4}"), ("1 change was not kept", "")];
+    let ran = talk(&place, &["code", "bash"], &steps);
+    assert_eq!((ran.code, file.with_file_name("c").exists()), (0, false), "{}", ran.text());
 }
 
 #[test]

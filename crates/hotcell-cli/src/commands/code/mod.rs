@@ -6,6 +6,7 @@ mod repl;
 mod report;
 mod screen;
 mod source;
+mod unkept;
 
 use std::sync::Arc;
 
@@ -15,7 +16,7 @@ use hotcell::policy::Policy;
 use hotcell::settings::Settings;
 use hotcell::{Engine, EngineError, Isolation, Sandbox};
 
-use super::{block_on, prepare, without_time_limit};
+use super::{block_on, over_the_workspace, prepare, without_time_limit};
 use crate::arguments_code::CodeArguments;
 use crate::failure::Failure;
 use crate::progress::Pulls;
@@ -37,6 +38,7 @@ pub(crate) fn execute(arguments: CodeArguments) -> Result<u8, Failure> {
     let images = arguments.save_images.as_deref().map(Images::open).transpose()?;
     let flags = arguments.policy.to_config(false)?;
     let defaults = if matches!(source, Source::Prompt) { without_time_limit() } else { Default::default() };
+    let defaults = over_the_workspace(defaults);
     let job = Job { language: arguments.language, source, json: arguments.json, images };
     block_on(async move {
         let pulls = Pulls::new();
@@ -126,12 +128,14 @@ async fn once(
     let code = exit_code(&output);
     if json {
         let saved = screen.save_all(&output.results);
-        let text = report::line(session, &language, output, code, saved);
+        let unkept = unkept::count(session).await;
+        let text = report::line(session, &language, output, code, saved, unkept);
         let written = output::to_stdout(&text)?;
         return Ok(if written == exit::SUCCESS { code } else { written });
     }
     screen.end();
     explain(&output, &session.policy);
+    unkept::tell(session).await;
     Ok(code)
 }
 

@@ -2,6 +2,7 @@
 
 use std::path::PathBuf;
 
+use hotcell::WorkspaceError;
 use hotcell::interpreter::{CodeOutput, CodeStatus, Exception, RichResult};
 use hotcell::plan::Enforcement;
 use hotcell::runtime::{Isolation, RuntimeKind};
@@ -29,6 +30,9 @@ struct CodeReport<'a> {
     /// Files that `--save-images` wrote.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     images: Vec<String>,
+    /// Changes in overlays, which end with the box: their number, null if it cannot be told, nothing where there are no overlays.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    changes_not_kept: Option<Option<usize>>,
     wall_ms: u128,
     enforcement: &'a [Enforcement],
 }
@@ -39,6 +43,7 @@ pub(super) fn line(
     output: CodeOutput,
     exit_code: u8,
     saved: Vec<PathBuf>,
+    unkept: Option<Result<usize, WorkspaceError>>,
 ) -> String {
     let report = session.sandbox.report();
     json::line(&CodeReport {
@@ -52,6 +57,7 @@ pub(super) fn line(
         exception: output.exception,
         hint: output.hint,
         images: saved.iter().map(|path| path.to_string_lossy().into_owned()).collect(),
+        changes_not_kept: unkept.map(Result::ok),
         wall_ms: output.wall.as_millis(),
         enforcement: &report.controls,
     })

@@ -13,15 +13,13 @@ use std::path::Path;
 use std::sync::Arc;
 
 use hotcell::Engine;
-use hotcell::config::{Bound, Config, Layer, Origin, Sourced};
-use hotcell::presets::Preset;
 use hotcell::settings::Settings;
 use hotcell::text::PrintablePath;
 use hotcell::tools::{OpenError, ToolboxOptions};
 use hotcell_mcp::{Host, stdio};
 use tokio::runtime::Runtime;
 
-use super::prepare;
+use super::{over_the_workspace, prepare, without_time_limit};
 use crate::failure::Failure;
 use crate::{exit, output};
 pub(crate) use arguments::{EXAMPLES, McpArguments};
@@ -71,7 +69,9 @@ async fn serve(arguments: McpArguments) -> Result<u8, Failure> {
 /// The engine and what boxes are made of, or why there can be none.
 async fn host(arguments: McpArguments) -> Result<Host, Failure> {
     let flags = arguments.policy.to_config(false)?;
-    let (engine, settings) = prepare(flags, defaults(), arguments.policy.policy, None).await?;
+    // Calls have limits of their own; contexts and background processes live as long as the connection.
+    let defaults = over_the_workspace(without_time_limit());
+    let (engine, settings) = prepare(flags, defaults, arguments.policy.policy, None).await?;
     let options = options(&settings, arguments.tools)?;
     planned(engine, options).await
 }
@@ -101,15 +101,6 @@ fn options(settings: &Settings, tools: Option<Vec<String>>) -> Result<ToolboxOpt
     options.languages = languages.fold(options.languages, |all, (name, command)| all.with(name, command.clone()));
     options.tools = tools;
     Ok(options)
-}
-
-/// Where nobody says anything, the workspace is an overlay: nothing reaches the user's files until somebody asks for that. Calls have
-/// limits of their own; contexts and background processes live as long as the connection.
-fn defaults() -> Config {
-    let mut defaults = Config::default();
-    defaults.limits.timeout = Some(Sourced::new(Bound::Unlimited, Origin::layer(Layer::Default)));
-    defaults.sandbox.preset = Some(Sourced::new(Preset::WorkspaceOverlay, Origin::layer(Layer::Default)));
-    defaults
 }
 
 /// As if the command had been started there.

@@ -13,7 +13,7 @@ use hotcell::outcome::Status;
 use super::images::Images;
 use super::piece::{Ended, Piece};
 use super::screen::Screen;
-use super::{Session, explain, failure};
+use super::{Session, explain, failure, unkept};
 use crate::failure::Failure;
 use crate::session::{Event, Signals};
 use crate::terminal::KeptMode;
@@ -53,7 +53,12 @@ pub(super) async fn run(
             signal = ending(signals) => return Ok(exit::of(Status::Signaled(signal.number()))),
         };
         match typed? {
-            Typed::End => return Ok(exit::SUCCESS),
+            Typed::End => {
+                // What still runs in the background may change something yet.
+                session.interpreter.close().await;
+                unkept::tell(session).await;
+                return Ok(exit::SUCCESS);
+            }
             Typed::Interrupted => {}
             Typed::Text(text) => match text.trim() {
                 "" => {}
