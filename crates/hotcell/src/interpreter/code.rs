@@ -1,10 +1,12 @@
 //! A piece of code, and what came of it.
 
 use std::collections::BTreeMap;
+use std::ffi::OsString;
 use std::path::PathBuf;
+use std::pin::Pin;
 use std::time::Duration;
 
-use hotcell_core::backend::{CapturedStream, Stream};
+use hotcell_core::backend::{CapturedStream, ProcessStdin, Stream};
 use hotcell_core::outcome::Status;
 use serde::Serialize;
 
@@ -24,6 +26,11 @@ pub struct Code {
     pub cwd: Option<PathBuf>,
     /// Variables besides those of the policy. Only for code that runs once.
     pub env: BTreeMap<String, String>,
+    /// What the code is called, such as the path of a script: what its arguments begin with. Without a name they begin as they do for code that is
+    /// given on a command line, with `-c` or `-e`. Only for code that runs once.
+    pub name: Option<OsString>,
+    /// Its arguments, as the language has them: `sys.argv`, `process.argv`, `$1` and so on. Only for code that runs once.
+    pub args: Vec<OsString>,
 }
 
 impl Code {
@@ -46,6 +53,9 @@ impl Code {
         self
     }
 }
+
+/// Who writes to the standard input of code, once that is the code's own; see [`Interpreter::run_with_stdin`](super::Interpreter::run_with_stdin).
+pub type Feed<'a> = Box<dyn FnOnce(Box<dyn ProcessStdin>) -> Pin<Box<dyn Future<Output = ()> + Send + 'a>> + Send + 'a>;
 
 /// Something that the code did, told while it runs.
 #[derive(Debug)]

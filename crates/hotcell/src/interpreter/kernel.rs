@@ -1,6 +1,7 @@
 //! A process in the box that runs code, and the conversation with it.
 
 use std::io::Read as _;
+use std::pin::Pin;
 use std::time::Duration;
 
 use hotcell_core::backend::{
@@ -12,10 +13,11 @@ use tokio::sync::watch;
 use tokio::time::Instant;
 
 use super::call::{Call, GRACE, Phase, Progress, REST, Why};
-use super::code::{CodeStatus, Exception};
+use super::code::{CodeStatus, Exception, Feed};
 use super::error::CodeError;
 use super::frames::{Found, Scanner};
 use super::languages::KernelKind;
+use super::launch::OnceRequest;
 use super::messages::{Collector, Ended, Message, install_hint};
 
 /// How long a kernel may take to get ready. Only what is broken takes so long.
@@ -41,7 +43,8 @@ pub(super) struct Kernel {
     kind: KernelKind,
     sandbox: SandboxId,
     process: Box<dyn SandboxedProcess>,
-    stdin: Box<dyn ProcessStdin>,
+    /// None when it is the code's own.
+    stdin: Option<Box<dyn ProcessStdin>>,
     output: Box<dyn OutputEvents>,
     from_stdout: Scanner,
     from_stderr: Scanner,
@@ -80,7 +83,7 @@ impl Kernel {
     pub(super) async fn launch(
         sandbox: &dyn Sandbox,
         kind: KernelKind,
-        once: bool,
+        once: Option<&OnceRequest>,
         config: SpawnConfig,
     ) -> Result<Self, CodeError> {
         let marker = marker()?;
@@ -89,7 +92,7 @@ impl Kernel {
             other => other.into(),
         })?;
         let io = process.take_io();
-        let (Some(stdin), Some(output)) = (io.stdin, io.output) else {
+        let (stdin @ Some(_), Some(output)) = (io.stdin, io.output) else {
             return Err(not_ready(kind, "its streams were not handed over"));
         };
         let (from_stdout, from_stderr) = (Scanner::new(&marker), Scanner::new(&marker));
@@ -108,7 +111,7 @@ impl Kernel {
             is_cut: false,
         };
         // One that ends at once is found out by whoever reads.
-        let _ = kernel.stdin.write_all(kind.greeting(&marker, once).as_bytes()).await;
+        let _ = kernel.write(&kind.greeting(&marker, once)).await;
         Ok(kernel)
     }
 
@@ -119,7 +122,7 @@ impl Kernel {
         deadline: Option<Instant>,
         wishes: &mut watch::Receiver<Wish>,
     ) -> Result<Started, CodeError> {
-        let mut kernel = Self::launch(sandbox, kind, false, kind.command(false)).await?;
+        let mut kernel = Self::launch(sandbox, kind, None, kind.command()).await?;
         let mut collector = Collector::new(super::START_CAPTURE, &|_| {});
         let ready = async {
             while let Some(came) = kernel.read(&mut collector).await {
@@ -224,7 +227,7 @@ impl Kernel {
         let mut progress = Progress::new(id, Instant::now() + BEGIN, deadline);
         let given_up = tokio::select! {
             biased;
-            written = self.stdin.write_all(request.as_bytes()) => match written {
+            written = self.write(&request) => match written {
                 Ok(()) => None,
                 Err(_) => return Ok(Asked::NotBegun),
             },
@@ -327,7 +330,7 @@ impl Kernel {
         let told = async {
             let _ = self.process.signal(Signal::INT).await;
             if let Some(line) = self.kind.interruption(id) {
-                let _ = self.stdin.write_all(line.as_bytes()).await;
+                let _ = self.write(&line).await;
             }
         };
         self.writing = tokio::time::timeout(GRACE, told).await.is_err();
@@ -398,22 +401,50 @@ impl Kernel {
         usable
     }
 
-    /// Runs one piece of code in a process that ends with it.
-    pub(super) async fn run_once(mut self, source: &str, collector: &mut Collector<'_>) -> Result<Once, CodeError> {
-        let request = self.kind.request(1, source);
-        let Self { stdin, .. } = &mut self;
+    async fn write(&mut self, text: &str) -> std::io::Result<()> {
+        match &mut self.stdin {
+            Some(stdin) => stdin.write_all(text.as_bytes()).await,
+            None => Ok(()),
+        }
+    }
+
+    /// Runs one piece of code in a process that ends with it. Its input is taken when the process is ready for it.
+    pub(super) async fn run_once(
+        mut self,
+        request: &OnceRequest,
+        feed: &mut Option<Feed<'_>>,
+        collector: &mut Collector<'_>,
+    ) -> Result<Once, CodeError> {
         // The process reads all of it before it does anything else; one that does not is found out by how it ends.
-        let _ = stdin.write_all(request.as_bytes()).await;
-        let _ = stdin.close().await;
+        let _ = self.write(&request.text).await;
+        let mut stdin = self.stdin.take();
+        if feed.is_none()
+            && let Some(mut stdin) = stdin.take()
+        {
+            let _ = stdin.close().await;
+        }
+        let mut feeding: Pin<Box<dyn Future<Output = ()> + Send + '_>> = Box::pin(std::future::pending());
         let (mut is_ready, mut exception, mut hint) = (false, None, None);
-        while let Some(came) = self.read(collector).await {
+        loop {
+            let came = tokio::select! {
+                biased;
+                came = self.read(collector) => came,
+                () = &mut feeding => {
+                    feeding = Box::pin(std::future::pending());
+                    continue;
+                }
+            };
+            let Some(came) = came else { break };
             for came in came {
                 match came {
-                    Came::Message(Stream::Stdout, Message::Ready { typescript }) => {
+                    Came::Message(Stream::Stdout, Message::Ready { typescript }) if !is_ready => {
                         if self.kind == KernelKind::TypeScript && !typescript {
                             return Ok(Once::NoTypeScript);
                         }
                         is_ready = true;
+                        if let (Some(feed), Some(stdin)) = (feed.take(), stdin.take()) {
+                            feeding = feed(stdin);
+                        }
                     }
                     Came::Message(Stream::Stdout, Message::Result { is_value, data, .. }) => {
                         collector.result(is_value, data)

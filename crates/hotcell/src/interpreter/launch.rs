@@ -2,8 +2,11 @@
 //!
 //! Sources of kernels go in as an argument and code through standard input: that works in every box, whatever its files are like.
 
+use std::ffi::{OsStr, OsString};
+
 use hotcell_core::backend::{SpawnConfig, StdinMode};
 
+use super::code::Code;
 use super::languages::KernelKind;
 
 const PYTHON: &str = include_str!("kernels/kernel.py");
@@ -18,6 +21,14 @@ const NODE_BOOT: &str =
 
 /// Node cannot copy descriptors by itself.
 const NODE_STREAMS: &str = r#"exec 3<&0 4>&1 5>&2 </dev/null; exec "$@""#;
+const NODE_STREAMS_WITH_STDIN: &str = r#"exec 3<&0 4>&1 5>&2; exec "$@""#;
+
+/// What a kernel that runs code once is asked for.
+pub(super) struct OnceRequest {
+    pub(super) text: String,
+    /// Whether what comes after it is for the code.
+    pub(super) stdin: bool,
+}
 
 /// What runs TypeScript where Node does not, in order of preference.
 pub(super) const TYPESCRIPT_RUNNERS: &[(&str, &[&str])] = &[
@@ -37,28 +48,48 @@ impl KernelKind {
         }
     }
 
-    /// The command of a kernel that runs one piece of code, or one after the other.
-    pub(super) fn command(self, once: bool) -> SpawnConfig {
-        let mode = if once { "once" } else { "keep" };
+    /// The command of a kernel that runs one piece of code after the other.
+    pub(super) fn command(self) -> SpawnConfig {
         let config = match self {
-            Self::Python => SpawnConfig::new("python3").args(["-c", PYTHON_BOOT, PYTHON]),
+            Self::Python => python(),
+            Self::Node | Self::TypeScript => node(NODE_STREAMS).arg("keep"),
+            Self::Bash => bash("code".as_ref()).arg("keep"),
+        };
+        config.stdin(StdinMode::Piped)
+    }
+
+    /// The command of a kernel that runs one piece of code and ends. Its arguments are those of the process: no byte of them is changed on the way.
+    pub(super) fn command_once(self, code: &Code, stdin: bool) -> SpawnConfig {
+        let name = code.name.as_deref();
+        let config = match self {
+            Self::Python => python().arg(name.unwrap_or("-c".as_ref())).args(&code.args),
             Self::Node | Self::TypeScript => {
-                SpawnConfig::new("sh").args(["-c", NODE_STREAMS, "node", "node", "-e", NODE_BOOT, NODE, mode])
+                let streams = if stdin { NODE_STREAMS_WITH_STDIN } else { NODE_STREAMS };
+                node(streams).arg("once").arg(name.unwrap_or_default()).args(&code.args)
             }
             Self::Bash => {
-                // In one line: bash counts the code's lines from the kernel's own.
-                let lines: Vec<&str> = BASH.lines().filter(|line| !line.starts_with('#')).collect();
-                SpawnConfig::new("bash").args(["--noprofile", "--norc", "-c", &lines.join(" "), "code", mode])
+                let mode = if stdin { "read" } else { "once" };
+                // After `-c`, the first argument is the name.
+                let (name, args) = match (name, code.args.split_first()) {
+                    (Some(name), _) => (name, &code.args[..]),
+                    (None, Some((first, rest))) => (first.as_os_str(), rest),
+                    (None, None) => ("bash".as_ref(), &[][..]),
+                };
+                bash(name).arg(mode).args(args)
             }
         };
         config.stdin(StdinMode::Piped)
     }
 
-    /// The first words to a kernel.
-    pub(super) fn greeting(self, marker: &str, once: bool) -> String {
-        match self {
-            Self::Bash => format!("{marker}\n"),
-            _ => format!("{}\n", serde_json::json!({ "marker": marker, "once": once })),
+    /// The first words to a kernel. One that runs code once is told how long the request is: what comes after that may be for the code.
+    pub(super) fn greeting(self, marker: &str, once: Option<&OnceRequest>) -> String {
+        match (self, once) {
+            (Self::Bash, _) => format!("{marker}\n"),
+            (_, None) => format!("{}\n", serde_json::json!({ "marker": marker })),
+            (_, Some(once)) => {
+                let greeting = serde_json::json!({ "marker": marker, "once": once.text.len(), "stdin": once.stdin });
+                format!("{greeting}\n")
+            }
         }
     }
 
@@ -95,9 +126,29 @@ impl KernelKind {
     }
 }
 
-/// A command that puts its input into a file with this ending, and runs it with `command`.
-pub(super) fn file_command(ending: &str, command: &[String]) -> SpawnConfig {
-    SpawnConfig::new("sh").args(["-c", FILE, "code", ending]).args(command).stdin(StdinMode::Piped)
+fn python() -> SpawnConfig {
+    SpawnConfig::new("python3").args(["-c", PYTHON_BOOT, PYTHON])
+}
+
+fn node(streams: &str) -> SpawnConfig {
+    SpawnConfig::new("sh").args(["-c", streams, "node", "node", "-e", NODE_BOOT, NODE])
+}
+
+fn bash(name: &OsStr) -> SpawnConfig {
+    // In one line: bash counts the code's lines from the kernel's own.
+    let lines: Vec<&str> = BASH.lines().filter(|line| !line.starts_with('#')).collect();
+    SpawnConfig::new("bash").args(["--noprofile", "--norc", "-c", &lines.join(" ")]).arg(name)
+}
+
+/// A command that puts its input into a file with this ending, and runs it with `command`. With `lines`, so many of them are the code, and the
+/// rest is its input.
+pub(super) fn file_command(ending: &str, command: &[String], args: &[OsString], lines: Option<usize>) -> SpawnConfig {
+    let lines = lines.map_or_else(String::new, |lines| lines.to_string());
+    SpawnConfig::new("sh")
+        .args(["-c", FILE, "code", ending, &lines, &args.len().to_string()])
+        .args(args)
+        .args(command)
+        .stdin(StdinMode::Piped)
 }
 
 /// A command that says which of these programs is there.
@@ -128,7 +179,7 @@ mod tests {
 
     #[test]
     fn the_shell_kernel_is_one_line() {
-        let config = KernelKind::Bash.command(false);
+        let config = KernelKind::Bash.command();
         assert!(config.args.iter().all(|argument| !argument.to_string_lossy().contains('\n')));
     }
 }

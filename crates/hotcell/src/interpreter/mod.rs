@@ -35,7 +35,7 @@ use std::time::Instant;
 
 use hotcell_core::backend::{CaptureLimits, Sandbox};
 
-pub use code::{Code, CodeEvent, CodeOutput, CodeStatus, ContextInfo, Exception, OnEvent, RichResult};
+pub use code::{Code, CodeEvent, CodeOutput, CodeStatus, ContextInfo, Exception, Feed, OnEvent, RichResult};
 pub use error::CodeError;
 pub use languages::Languages;
 
@@ -96,12 +96,42 @@ impl Interpreter {
         code: &Code,
         on_event: OnEvent<'_>,
     ) -> Result<CodeOutput, CodeError> {
+        self.run_or_feed(sandbox, code, on_event, None).await
+    }
+
+    /// Runs a piece of code that has a standard input, once and to its end.
+    ///
+    /// `feed` is called when the code is about to run, with the one end of its input, and what it returns is polled until the code has ended: then it
+    /// is dropped. The input ends when that end is closed or dropped.
+    pub async fn run_with_stdin(
+        &self,
+        sandbox: &dyn Sandbox,
+        code: &Code,
+        on_event: OnEvent<'_>,
+        feed: Feed<'_>,
+    ) -> Result<CodeOutput, CodeError> {
+        if code.context.is_some() {
+            return Err(CodeError::invalid(
+                "a standard input for code in a context",
+                "only code that runs once has one",
+            ));
+        }
+        self.run_or_feed(sandbox, code, on_event, Some(feed)).await
+    }
+
+    async fn run_or_feed(
+        &self,
+        sandbox: &dyn Sandbox,
+        code: &Code,
+        on_event: OnEvent<'_>,
+        feed: Option<Feed<'_>>,
+    ) -> Result<CodeOutput, CodeError> {
         check(code)?;
         let language = self.languages.find(&code.language)?;
         let collector = Collector::new(self.capture, on_event);
         match (&code.context, language.runner) {
-            (None, Runner::Kernel(kind)) => once::run(sandbox, kind, code, collector).await,
-            (None, Runner::File(command)) => once::run_file(sandbox, "", &command, code, collector).await,
+            (None, Runner::Kernel(kind)) => once::run(sandbox, kind, code, feed, collector).await,
+            (None, Runner::File(command)) => once::run_file(sandbox, "", &command, code, feed, collector).await,
             (Some(_), Runner::File(_)) => Err(CodeError::NoContexts { language: language.name }),
             (Some(name), Runner::Kernel(kind)) => {
                 let context = self.contexts.open(name, &language.name, kind)?;
@@ -239,6 +269,10 @@ fn check(code: &Code) -> Result<(), CodeError> {
     }
     if code.timeout.is_some_and(|timeout| timeout.is_zero()) {
         return Err(CodeError::invalid("the timeout", "it is zero"));
+    }
+    if code.context.is_some() && (code.name.is_some() || !code.args.is_empty()) {
+        let reason = "a context is no program: put what it should know into the code";
+        return Err(CodeError::invalid("a name or an argument for code in a context", reason));
     }
     if code.context.is_some() && (code.cwd.is_some() || !code.env.is_empty()) {
         let reason = "a context has one directory and one environment for all its code; change them in the code";

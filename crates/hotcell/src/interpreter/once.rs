@@ -5,11 +5,11 @@ use std::time::Instant;
 use hotcell_core::backend::{CaptureLimits, Sandbox, SandboxOutput, SpawnConfig};
 use hotcell_core::outcome::Status;
 
-use super::code::{Code, CodeOutput, CodeStatus, Exception};
+use super::code::{Code, CodeOutput, CodeStatus, Exception, Feed};
 use super::error::CodeError;
 use super::kernel::{Kernel, Once, no_typescript};
 use super::languages::KernelKind;
-use super::launch::{self, TYPESCRIPT_RUNNERS};
+use super::launch::{self, OnceRequest, TYPESCRIPT_RUNNERS};
 use super::messages::Collector;
 
 /// Runs a piece of code in a kernel that ends with it.
@@ -17,12 +17,14 @@ pub(super) async fn run(
     sandbox: &dyn Sandbox,
     kind: KernelKind,
     code: &Code,
+    mut feed: Option<Feed<'_>>,
     mut collector: Collector<'_>,
 ) -> Result<CodeOutput, CodeError> {
     let begun = Instant::now();
-    let kernel = Kernel::launch(sandbox, kind, true, configured(kind.command(true), code)).await;
-    let ended = match kernel {
-        Ok(kernel) => kernel.run_once(&code.source, &mut collector).await?,
+    let request = OnceRequest { text: kind.request(1, &code.source), stdin: feed.is_some() };
+    let config = configured(kind.command_once(code, request.stdin), code);
+    let ended = match Kernel::launch(sandbox, kind, Some(&request), config).await {
+        Ok(kernel) => kernel.run_once(&request, &mut feed, &mut collector).await?,
         Err(CodeError::NotInstalled { .. }) if kind == KernelKind::TypeScript => Once::NoTypeScript,
         Err(error) => return Err(error),
     };
@@ -41,7 +43,7 @@ pub(super) async fn run(
                 return Err(no_typescript());
             };
             let command: Vec<String> = command.iter().map(|word| (*word).to_owned()).collect();
-            run_file(sandbox, ".ts", &command, code, collector).await
+            run_file(sandbox, ".ts", &command, code, feed, collector).await
         }
     }
 }
@@ -52,17 +54,30 @@ pub(super) async fn run_file(
     ending: &str,
     command: &[String],
     code: &Code,
+    feed: Option<Feed<'_>>,
     mut collector: Collector<'_>,
 ) -> Result<CodeOutput, CodeError> {
     let begun = Instant::now();
-    let mut process = sandbox.spawn(configured(launch::file_command(ending, command), code)).await?;
+    let lines = feed.is_some().then(|| code.source.lines().count());
+    let config = launch::file_command(ending, command, &code.args, lines);
+    let mut process = sandbox.spawn(configured(config, code)).await?;
     let io = process.take_io();
     let write = async {
         if let Some(mut stdin) = io.stdin {
             // One that ends before it has read everything says why by how it ends.
             let _ = stdin.write_all(code.source.as_bytes()).await;
-            let _ = stdin.close().await;
+            match feed {
+                None => drop(stdin.close().await),
+                Some(feed) => {
+                    if !code.source.is_empty() && !code.source.ends_with('\n') {
+                        let _ = stdin.write_all(b"\n").await;
+                    }
+                    feed(stdin).await;
+                }
+            }
         }
+        // The end of the input is not the end of the code.
+        std::future::pending::<()>().await;
     };
     let read = async {
         if let Some(mut output) = io.output {
@@ -71,7 +86,10 @@ pub(super) async fn run_file(
             }
         }
     };
-    tokio::join!(write, read);
+    tokio::select! {
+        () = read => {}
+        () = write => {}
+    }
     let status = process.wait().await?.status;
     let program = command.first().map_or("", String::as_str);
     let hint = (status == Status::Exited(127)).then(|| {

@@ -58,6 +58,40 @@ async fn large_code_and_other_directories() {
     code.context = Some("main2".to_owned());
     let refused = place.interpreter.run(&*place.sandbox, &code, &|_| {}).await;
     assert!(matches!(refused, Err(CodeError::Invalid { .. })), "{refused:?}");
+    for code in [named("script", &[]), named("", &["a"])] {
+        let refused = place.interpreter.run(&*place.sandbox, &code.context("main3"), &|_| {}).await;
+        assert!(matches!(refused, Err(CodeError::Invalid { .. })), "{refused:?}");
+    }
+    place.close().await;
+}
+
+/// A piece of Python with this name, if it has one, and these arguments.
+fn named(name: &str, args: &[&str]) -> Code {
+    let mut code = Code::new("python", "import sys\nprint(sys.argv, sys.stdin.read())");
+    code.name = (!name.is_empty()).then(|| name.into());
+    code.args = args.iter().map(Into::into).collect();
+    code
+}
+
+#[tokio::test]
+async fn code_has_arguments_and_an_input_of_its_own() {
+    let Some(place) = Place::open("once::arguments", "python3").await else { return };
+    assert_eq!(Place::said(&place.run(named("", &[])).await), "['-c'] \n");
+    assert_eq!(Place::said(&place.run(named("dir/x.py", &["a", "-b"])).await), "['dir/x.py', 'a', '-b'] \n");
+    let feed = || -> hotcell::interpreter::Feed<'static> {
+        Box::new(|mut stdin| {
+            Box::pin(async move {
+                stdin.write_all(b"fed").await.unwrap();
+                stdin.close().await.unwrap();
+            })
+        })
+    };
+    let code = named("", &["a"]);
+    let output = place.interpreter.run_with_stdin(&*place.sandbox, &code, &|_| {}, feed()).await.unwrap();
+    assert_eq!(Place::said(&output), "['-c', 'a'] fed\n");
+    let code = Code::new("python", "x").context("main");
+    let refused = place.interpreter.run_with_stdin(&*place.sandbox, &code, &|_| {}, feed()).await;
+    assert!(matches!(refused, Err(CodeError::Invalid { .. })), "{refused:?}");
     place.close().await;
 }
 

@@ -492,25 +492,40 @@
     send(OUT, { type: 'ready', typescript: canTypes() });
   }
 
-  function readAll() {
-    const pieces = [];
-    const piece = Buffer.alloc(1 << 16);
-    for (;;) {
+  /// So many bytes, and nothing of what comes after them: that may be the code's own input. Fewer if it ends before.
+  function readExactly(length) {
+    const bytes = Buffer.alloc(length);
+    for (let at = 0; at < length;) {
       try {
-        const length = fs.readSync(IN, piece);
-        if (length === 0) return Buffer.concat(pieces).toString('latin1').split('\n');
-        pieces.push(Buffer.from(piece.subarray(0, length)));
+        const more = fs.readSync(IN, bytes, at, length - at);
+        if (more === 0) return bytes.toString('latin1', 0, at);
+        at += more;
       } catch (error) {
         if (error.code !== 'EAGAIN') throw error;
         Atomics.wait(pause, 0, 0, 1);
       }
     }
+    return bytes.toString('latin1');
+  }
+
+  function readLine() {
+    for (let line = ''; ;) {
+      const next = readExactly(1);
+      if (next === '' || next === '\n') return line;
+      line += next;
+    }
   }
 
   async function once() {
-    const [hello, request] = readAll();
-    await start(parse(hello));
-    if (!request) return;
+    const hello = parse(readLine());
+    const [, , , name, ...given] = process.argv;
+    await start(hello);
+    // As Node itself has it: the full path of a script, and nothing for code of the command line.
+    if (name !== '') process.argv.push(name === '-' ? name : path.resolve(name));
+    process.argv.push(...given);
+    const request = readExactly(hello.once);
+    fs.closeSync(IN);
+    if (request.length < hello.once) return;
     const ended = await execute(parse(request));
     // Timers and servers of the code go on, as in a script; then this is the exit code.
     if (ended.exit_code) process.exitCode = ended.exit_code;

@@ -124,10 +124,27 @@ class quietly:
 class Requests:
     def __init__(self):
         self.descriptor = private(0)
-        nothing = os.open(os.devnull, os.O_RDONLY)
-        os.dup2(nothing, 0)
-        os.close(nothing)
         self.buffer = bytearray()
+
+    def first(self):
+        """The greeting, and nothing of what comes after it: that may be the code's own input."""
+        line = bytearray()
+        while not line.endswith(b"\n"):
+            piece = read(self.descriptor, 1)
+            if not piece:
+                return None
+            line += piece
+        return loads(line)
+
+    def only(self, length):
+        """The one request of this length."""
+        while len(self.buffer) < length:
+            piece = read(self.descriptor, min(length - len(self.buffer), 1 << 16))
+            if not piece:
+                return None
+            self.buffer += piece
+        os.close(self.descriptor)
+        return loads(self.buffer)
 
     def next(self):
         while True:
@@ -362,24 +379,28 @@ def execute(source, names):
 
 def main():
     requests = Requests()
-    hello = requests.next()
+    hello = requests.first()
     if hello is None:
         return 0
     state.marker = hello["marker"].encode("ascii")
-    once = hello["once"]
+    once = hello.get("once")
     sys.stdout = sys.__stdout__ = text_stream(1)
     sys.stderr = sys.__stderr__ = text_stream(2)
     module = types.ModuleType("__main__")
     module.__dict__.update(__builtins__=builtins, display=display)
     sys.modules["__main__"] = module
-    sys.argv = [""]
-    builtins.input = no_input
+    sys.argv = sys.argv[1:] or [""]
+    if not hello.get("stdin"):
+        nothing = os.open(os.devnull, os.O_RDONLY)
+        os.dup2(nothing, 0)
+        os.close(nothing)
+        builtins.input = no_input
     os.environ.setdefault("MPLBACKEND", "Agg")
     signal.signal(signal.SIGINT, on_interrupt)
     limit = sys.getrecursionlimit()
     out.send({"type": "ready"})
     while True:
-        request = requests.next()
+        request = requests.next() if once is None else requests.only(once)
         if request is None:
             return 0
         if "code" not in request:
@@ -396,7 +417,7 @@ def main():
         flush()
         out.send(dict(ended, type="done", id=state.call))
         error_out.send({"type": "end", "id": state.call})
-        if once:
+        if once is not None:
             if ended["status"] == "interrupted":
                 return 130
             return ended.get("exit_code", 0)
