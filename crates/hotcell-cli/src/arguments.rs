@@ -124,7 +124,8 @@ pub(crate) enum Command {
     Shell(ShellArguments),
     /// Run code in a box, or start a prompt that remembers
     ///
-    /// The box is that of `hotcell run`. The code comes from `-c`, a file or stdin; on a terminal, without any of these, it is typed,
+    /// The box is that of `hotcell run` with the current directory as an overlay: what code writes there ends with the box, and a line says so;
+    /// `--write .` lets it change your files. The code comes from `-c`, a file or stdin; on a terminal, without any of these, it is typed,
     /// and the time limit is then for each piece of code, if you set one.
     #[command(after_help = crate::arguments_code::EXAMPLES)]
     Code(crate::arguments_code::CodeArguments),

@@ -10,10 +10,15 @@ use crate::arguments::PolicyFlags;
 pub(crate) const EXAMPLES: &str = "\
 Examples:
   hotcell code python -c 'print(6*7)'
-  hotcell code javascript script.js                a file of yours; the box need not see it
-  echo 'echo hi' | hotcell code bash               from stdin
+  hotcell code python -c 'import sys; print(sys.argv)' a b     with arguments, which the code sees as always
+  hotcell code javascript script.js a b            a file of yours; the box need not see it
+  seq 9 | hotcell code python -c 'print(sum(map(int, open(0))))'    the code reads what comes on stdin
+  echo 'echo hi' | hotcell code bash               without -c or a file, that is the code
+  echo 'echo $1' | hotcell code bash - a           the same, with arguments
   hotcell code python                              a prompt that remembers variables
   hotcell code python --save-images out plot.py    images that the code shows become files in out/
+
+All words after the file belong to the code. After -c, put `--` before arguments that begin with a dash.
 
 Languages: python, javascript, typescript and bash, and what `[languages.NAME] command = [...]` in your hotcell.toml adds.
 
@@ -46,7 +51,7 @@ pub(crate) struct CodeArguments {
     #[arg(value_name = "LANGUAGE")]
     pub(crate) language: String,
 
-    /// A file with the code, or `-` for stdin [default: stdin, or a prompt if that is a terminal]
-    #[arg(value_name = "FILE", conflicts_with = "code")]
-    pub(crate) file: Option<OsString>,
+    /// A file with the code, or `-` for stdin, and the code's arguments; after -c only these [default: stdin, or a prompt if that is a terminal]
+    #[arg(value_name = "FILE | ARGUMENT", trailing_var_arg = true)]
+    pub(crate) words: Vec<OsString>,
 }

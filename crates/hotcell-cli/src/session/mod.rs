@@ -16,7 +16,7 @@ use crate::terminal::{self, RawMode};
 
 pub(crate) use signals::{Event, Signals};
 pub(crate) use sink::Sink;
-pub(crate) use stdin::mode as stdin_mode;
+pub(crate) use stdin::{mode as stdin_mode, pump};
 
 /// Runs a command to its end: when this returns, all its output is where it belongs. None if whoever read our stdout is
 /// gone; the command was then ended.
@@ -71,7 +71,7 @@ async fn drive(
 ) -> std::io::Result<()> {
     let input = async {
         if let Some(stdin) = stdin {
-            stdin::pump(stdin).await;
+            pump(stdin).await;
         }
         // The end of the input is not the end of the session.
         std::future::pending::<()>().await;

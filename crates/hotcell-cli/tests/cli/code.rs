@@ -2,7 +2,7 @@
 
 use std::fs;
 use std::os::unix::fs::{PermissionsExt, symlink};
-use std::process::Command;
+use std::process::{Command, Stdio};
 
 use super::place::{Place, Ran, has_program, skip};
 use super::terminal::PYTHON;
@@ -86,6 +86,105 @@ fn code_comes_from_the_command_line_a_file_or_stdin() {
     assert_eq!((ran.text(), ran.stderr.as_str()), ("out\n", "err\n"));
 }
 
+/// What the real interpreters say of their arguments, and ours.
+fn says_the_same(place: &Place, program: &[&str], ours: &[&str]) {
+    let real = Command::new(program[0]).args(&program[1..]).current_dir(place.project()).output().unwrap();
+    let ran = place.hotcell(&[&["code"], ours].concat());
+    assert_eq!((ran.stdout.as_slice(), ran.stderr.as_str()), (real.stdout.as_slice(), ""), "{ours:?}: {ran:?}");
+    assert!(!ran.stdout.is_empty(), "{ours:?}");
+}
+
+#[test]
+fn code_has_the_arguments_that_its_interpreter_gives() {
+    let place = Place::new();
+    if !can_run(&place, "code_has_the_arguments_that_its_interpreter_gives") {
+        return;
+    }
+    let python = "import sys; print(sys.argv)";
+    let bash = "echo \"$#:$0:$1:$*\"";
+    place.file("script", python);
+    place.file("shell", bash);
+    says_the_same(&place, &["python3", "-c", python], &["python", "-c", python]);
+    says_the_same(&place, &["python3", "-c", python, "a b", "é", ""], &["python", "-c", python, "a b", "é", ""]);
+    says_the_same(&place, &["python3", "-c", python, "-v"], &["python", "-c", python, "--", "-v"]);
+    says_the_same(&place, &["python3", "script", "--json", "-c"], &["python", "script", "--json", "-c"]);
+    for words in [&[][..], &["a"], &["a", "b c", "-x"]] {
+        says_the_same(&place, &[&["bash", "-c", bash], words].concat(), &[&["bash", "-c", bash], words].concat());
+        says_the_same(&place, &[&["bash", "shell"], words].concat(), &[&["bash", "shell"], words].concat());
+    }
+    let ran = place.hotcell_with_stdin(&["code", "python", "-", "a"], python.as_bytes());
+    assert_eq!(ran.text(), "['-', 'a']\n");
+    let ran = place.hotcell_with_stdin(&["code", "bash", "-", "a"], b"echo $1");
+    assert_eq!(ran.text(), "a\n");
+    if has_program("code_has_the_arguments_that_its_interpreter_gives", "/usr/bin/node") {
+        let node = "console.log(process.argv)";
+        place.file("script.js", node);
+        for words in [&[][..], &["a b", "--inspect"]] {
+            says_the_same(
+                &place,
+                &[&["node", "-e", node], words].concat(),
+                &[&["javascript", "-c", node], words].concat(),
+            );
+            says_the_same(
+                &place,
+                &[&["node", "script.js"], words].concat(),
+                &[&["javascript", "script.js"], words].concat(),
+            );
+        }
+    }
+}
+
+#[test]
+fn code_reads_our_stdin_unless_it_came_from_there() {
+    let place = Place::new();
+    if !can_run(&place, "code_reads_our_stdin_unless_it_came_from_there") {
+        return;
+    }
+    let mut pieces = vec![
+        (
+            "python",
+            "import sys\nread = sys.stdin.buffer\nprint(read.readline().decode(), end='')\nprint(len(read.read()))",
+        ),
+        ("bash", "read -r line; echo \"$line\"; wc -c | tr -d ' '"),
+        ("perl", "print scalar <STDIN>; read(STDIN, $rest, 1 << 24); print length $rest, \"\\n\""),
+    ];
+    if has_program("code_reads_our_stdin_unless_it_came_from_there", "/usr/bin/node") {
+        pieces.push((
+            "javascript",
+            "const text = require('fs').readFileSync(0, 'latin1');\nconst [line] = text.split('\\n');\n\
+             console.log(line); console.log(text.length - line.length - 1)",
+        ));
+    }
+    fs::create_dir_all(place.home().join(".config/hotcell")).unwrap();
+    fs::write(place.home().join(".config/hotcell/hotcell.toml"), "[languages.perl]\ncommand = [\"perl\"]\n").unwrap();
+    // More than any pipe holds, and bytes that are no text.
+    let input = [&b"first line\n"[..], &b"\xff\x00\r\n".repeat(100_000)].concat();
+    for (language, code) in &pieces {
+        if *language == "perl" && !has_program("code_reads_our_stdin_unless_it_came_from_there", "/usr/bin/perl") {
+            continue;
+        }
+        place.file("script", code);
+        for arguments in [&["code", language, "-c", code][..], &["code", language, "script", "a"]] {
+            let ran = place.hotcell_with_stdin(arguments, &input);
+            assert_eq!((ran.text(), ran.stderr.as_str()), ("first line\n400000\n", ""), "{arguments:?}");
+        }
+    }
+    assert_eq!(place.hotcell_with_stdin(&["code", "python", "-c", "print(input())"], b"hi\n").text(), "hi\n");
+    // Code that does not read ends all the same, also when nothing comes.
+    let mut command = place.command(&["code", "python", "-c", "print(1)"]);
+    let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
+    let open = child.stdin.take();
+    assert_eq!(child.wait_with_output().unwrap().stdout, b"1\n");
+    drop(open);
+    let ran = place.hotcell_with_stdin(&["code", "python"], b"input()");
+    assert!(ran.stderr.contains("no standard input"), "{ran:?}");
+    let ran = place.hotcell(&["code", "python", "-c", "input()"]);
+    assert!(ran.stderr.contains("no standard input"), "{ran:?}");
+    let steps = [("name? ", "Ada\r"), ("hello Ada", "")];
+    let ran = talk(&place, &["code", "python", "-c", "print('hello', input('name? '))"], &steps);
+    assert_eq!(ran.code, 0, "{}", ran.text());
+}
+
 #[test]
 fn the_exit_status_is_that_of_the_code() {
     let place = Place::new();
@@ -124,7 +223,7 @@ fn what_cannot_run_is_refused() {
     place.hotcell(&["code", "python", "absent.py"]).assert_refused(&["absent.py"]);
     place.hotcell_with_stdin(&["code", "python"], b"\xff").assert_refused(&["UTF-8"]);
     place.hotcell(&["code", "--memory", "0", "python", "-c", "x"]).assert_refused(&["--memory"]);
-    place.hotcell(&["code", "python", "-c", "x", "file"]).assert_refused(&["cannot be used with"]);
+    place.hotcell(&["code", "python", "-c", "x", "--unknown"]).assert_refused(&["--unknown", "-- --unknown"]);
 }
 
 #[test]

@@ -30,7 +30,7 @@ use source::Source;
 
 /// Runs the code; the exit code is its own where it has one.
 pub(crate) fn execute(arguments: CodeArguments) -> Result<u8, Failure> {
-    let source = Source::find(arguments.code, arguments.file)?;
+    let source = Source::find(arguments.code, arguments.words)?;
     if arguments.json && matches!(source, Source::Prompt) {
         return Err(Failure::usage("--json needs code: `-c`, a file, or `-` for stdin"));
     }
@@ -97,7 +97,11 @@ async fn in_engine(engine: &Engine, settings: Settings, job: Job, pulls: &Pulls)
     };
     let result = match job.source {
         Source::Prompt => repl::run(&session, &job.language, job.images, &mut signals).await,
-        Source::Text(text) => once(&session, Code::new(job.language, text), job.json, job.images, &mut signals).await,
+        Source::Script(script) => {
+            let has_stdin = script.has_stdin;
+            let code = script.code(job.language);
+            once(&session, code, has_stdin, job.json, job.images, &mut signals).await
+        }
     };
     let closed = session.close().await;
     let code = result?;
@@ -112,13 +116,14 @@ fn languages(settings: &Settings) -> Languages {
 async fn once(
     session: &Session,
     code: Code,
+    has_stdin: bool,
     json: bool,
     images: Option<Images>,
     signals: &mut Signals,
 ) -> Result<u8, Failure> {
     let language = code.language.clone();
     let screen = Arc::new(if json { Screen::silent(images) } else { Screen::live(images)? });
-    let piece = Piece::start(session, code, &screen)?;
+    let piece = Piece::start(session, code, has_stdin, &screen)?;
     let output = match piece.finish(session, signals).await? {
         Ended::ByItself(output) => *output,
         Ended::BySignal(signal) => return Ok(exit::of(Status::Signaled(signal.number()))),

@@ -5,14 +5,14 @@ use std::sync::Arc;
 use std::thread;
 
 use hotcell::Signal;
-use hotcell::interpreter::{Code, CodeError, CodeOutput};
+use hotcell::interpreter::{Code, CodeError, CodeOutput, Feed};
 use tokio::runtime::Handle;
 use tokio::sync::{Notify, oneshot};
 
 use super::screen::Screen;
 use super::{Session, failure};
 use crate::failure::Failure;
-use crate::session::{Event, Signals};
+use crate::session::{Event, Signals, pump};
 
 /// How it ended.
 pub(super) enum Ended {
@@ -38,7 +38,8 @@ pub(super) struct Piece {
 }
 
 impl Piece {
-    pub(super) fn start(session: &Session, code: Code, screen: &Arc<Screen>) -> Result<Self, Failure> {
+    /// Starts it; with `has_stdin`, our stdin is the code's.
+    pub(super) fn start(session: &Session, code: Code, has_stdin: bool, screen: &Arc<Screen>) -> Result<Self, Failure> {
         let (report, ended) = oneshot::channel();
         let cancel = Arc::new(Notify::new());
         let context = code.context.clone();
@@ -48,10 +49,19 @@ impl Piece {
         let run = move || {
             let on_event = |event: hotcell::interpreter::CodeEvent<'_>| shown.take(&event);
             let result = runtime.block_on(async {
+                let run = async {
+                    match has_stdin {
+                        true => {
+                            let feed: Feed<'_> = Box::new(|stdin| Box::pin(pump(stdin)));
+                            interpreter.run_with_stdin(&**sandbox, &code, &on_event, feed).await
+                        }
+                        false => interpreter.run(&**sandbox, &code, &on_event).await,
+                    }
+                };
                 tokio::select! {
                     biased;
                     () = canceled.notified() => None,
-                    result = interpreter.run(&**sandbox, &code, &on_event) => Some(result),
+                    result = run => Some(result),
                 }
             });
             // Given back before anybody hears of the end: the box may be removed then.

@@ -5,9 +5,12 @@ use std::fs::File;
 use std::io::{self, IsTerminal, Read};
 use std::path::Path;
 
+use hotcell::StdinMode;
+use hotcell::interpreter::Code;
 use hotcell::text::PrintablePath;
 
 use crate::failure::Failure;
+use crate::session::stdin_mode;
 
 /// Far more than anybody writes; a device that never ends is no program.
 const LONGEST: u64 = 16 << 20;
@@ -15,19 +18,43 @@ const LONGEST: u64 = 16 << 20;
 /// The code, or that somebody types it.
 #[derive(Debug)]
 pub(super) enum Source {
-    Text(String),
+    Script(Script),
     Prompt,
+}
+
+/// Code that runs once.
+#[derive(Debug)]
+pub(super) struct Script {
+    pub(super) text: String,
+    /// What its arguments begin with: the path of its file, or `-`.
+    pub(super) name: Option<OsString>,
+    pub(super) arguments: Vec<OsString>,
+    /// Whether our stdin is the code's: not where the code itself came from there, or where there is nothing to read.
+    pub(super) has_stdin: bool,
 }
 
 impl Source {
     /// `-c`, a file, stdin, or a prompt on a terminal.
-    pub(super) fn find(code: Option<String>, file: Option<OsString>) -> Result<Self, Failure> {
-        match (code, file) {
-            (Some(code), _) => Ok(Self::Text(code)),
-            (None, Some(file)) if file != "-" => of_file(Path::new(&file)).map(Self::Text),
-            (None, None) if io::stdin().is_terminal() && io::stdout().is_terminal() => Ok(Self::Prompt),
-            _ => read(io::stdin().lock(), "stdin").map(Self::Text),
-        }
+    pub(super) fn find(code: Option<String>, words: Vec<OsString>) -> Result<Self, Failure> {
+        let has_stdin = stdin_mode() == StdinMode::Piped;
+        let mut rest = words.into_iter();
+        let (text, name, has_stdin) = match (code, rest.as_slice().first()) {
+            (Some(code), _) => (code, None, has_stdin),
+            (None, None) if io::stdin().is_terminal() && io::stdout().is_terminal() => return Ok(Self::Prompt),
+            (None, Some(file)) if file != "-" => (of_file(Path::new(file))?, rest.next(), has_stdin),
+            (None, _) => (read(io::stdin().lock(), "stdin")?, rest.next(), false),
+        };
+        Ok(Self::Script(Script { text, name, arguments: rest.collect(), has_stdin }))
+    }
+}
+
+impl Script {
+    /// In this language.
+    pub(super) fn code(self, language: String) -> Code {
+        let mut code = Code::new(language, self.text);
+        code.name = self.name;
+        code.args = self.arguments;
+        code
     }
 }
 

@@ -89,7 +89,7 @@ async fn run_piece(
     if let Some(timeout) = session.policy.limits.timeout.value {
         code = code.timeout(timeout);
     }
-    let ended = Piece::start(session, code, screen)?.finish(session, signals).await?;
+    let ended = Piece::start(session, code, false, screen)?.finish(session, signals).await?;
     screen.end_line();
     match ended {
         Ended::ByItself(output) => {
