@@ -74,6 +74,7 @@ class Figure:
     def savefig(self, file, format, **_): file.write(b'\\x89PNG figure')
 pyplot = types.ModuleType('matplotlib.pyplot')
 pyplot.open = [1]
+pyplot.get_backend = lambda: 'Agg'
 pyplot.get_fignums = lambda: list(pyplot.open)
 pyplot.figure = lambda number: Figure()
 pyplot.close = lambda what: pyplot.open.clear()

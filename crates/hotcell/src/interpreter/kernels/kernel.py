@@ -8,7 +8,7 @@ import sys
 
 here = [place for place in sys.path[:1] if place == ""]
 del sys.path[: len(here)]  # While this file imports, a `json.py` of the user's must not be found.
-import ast, asyncio, base64, builtins, fcntl, inspect, io, json, linecache, os, signal, threading, traceback, types
+import ast, asyncio, base64, builtins, fcntl, importlib.machinery, inspect, io, json, linecache, os, signal, threading, traceback, types
 
 sys.path[:0] = here
 
@@ -243,17 +243,39 @@ def display(*values, raw=False, **_ignored):
             show(bundle_of(value), False)
 
 
-def show_figures():
+def show_figures(*_arguments, **_options):
     """Open figures of matplotlib are shown and closed, if the code uses it."""
     pyplot = sys.modules.get("matplotlib.pyplot")
     if pyplot is None:
         return
+    is_svg = pyplot.get_backend().lower() == "svg"
     for number in pyplot.get_fignums():
         figure = pyplot.figure(number)
         content = io.BytesIO()
-        figure.savefig(content, format="png", bbox_inches="tight")
-        show({"image/png": base64.b64encode(content.getvalue()).decode("ascii"), "text/plain": repr(figure)}, False)
+        figure.savefig(content, format="svg" if is_svg else "png", bbox_inches="tight")
+        content = content.getvalue()
+        image = {"image/svg+xml": content.decode()} if is_svg else {"image/png": as_text("image/png", content)}
+        show(dict(image, **{"text/plain": repr(figure)}), False)
     pyplot.close("all")
+
+
+class ShowingFigures:
+    """An import hook by which `show()` of matplotlib shows: without a screen, its own does nothing, and the next plot is drawn over the last."""
+
+    @staticmethod
+    def find_spec(name, path=None, target=None):
+        if name != "matplotlib.pyplot":
+            return None
+        found = importlib.machinery.PathFinder.find_spec(name, path, target)
+        if found is not None and found.loader is not None:
+            execute = found.loader.exec_module
+
+            def exec_module(module):
+                execute(module)
+                module.show = show_figures
+
+            found.loader.exec_module = exec_module
+        return found
 
 
 def no_input(prompt=""):
@@ -396,6 +418,7 @@ def main():
         os.close(nothing)
         builtins.input = no_input
     os.environ.setdefault("MPLBACKEND", "Agg")
+    sys.meta_path.insert(0, ShowingFigures)
     signal.signal(signal.SIGINT, on_interrupt)
     limit = sys.getrecursionlimit()
     out.send({"type": "ready"})
