@@ -8,8 +8,10 @@ mod agents;
 mod binaries;
 pub(crate) mod containers;
 mod enclosure;
+mod libraries;
 mod libtest;
 mod long;
+mod npm;
 pub(crate) mod ordinary_user;
 pub(crate) mod remote;
 pub(crate) mod runner;
@@ -87,6 +89,7 @@ fn steps(filter: Option<&str>, tally: &mut Tally) -> Result<()> {
         Some(engines) => (engines.environment(), engines.environment_without_engines()),
         None => Default::default(),
     };
+    environment.extend(libraries::provide(tally));
     let mut inside = environment.clone();
     if let Some(servers) = &servers {
         remote::sdks(servers, engines.as_ref(), filter, tally)?;

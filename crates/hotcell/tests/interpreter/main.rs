@@ -8,6 +8,7 @@ mod common;
 mod bash;
 mod hostile;
 mod kinds;
+mod libraries;
 mod lifetime;
 #[path = "../boxes/kinds.rs"]
 #[allow(dead_code, reason = "for more than is tried here")]
