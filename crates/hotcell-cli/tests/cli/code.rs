@@ -227,6 +227,22 @@ fn what_cannot_run_is_refused() {
 }
 
 #[test]
+fn typescript_runs_or_says_which_node_it_needs() {
+    let place = Place::new();
+    let test = "typescript_runs_or_says_which_node_it_needs";
+    if !can_run(&place, test) || !has_program(test, "/usr/bin/node") {
+        return;
+    }
+    let script = "process.stdout.write(String(typeof require('module').stripTypeScriptTypes === 'function'))";
+    let takes_types_off = Command::new("/usr/bin/node").args(["-e", script]).output().unwrap().stdout == b"true";
+    let ran = place.hotcell(&["code", "typescript", "-c", "const n: number = 20;\nconsole.log(n + 1)"]);
+    match takes_types_off {
+        true => assert_eq!((ran.code, ran.text()), (0, "21\n"), "{ran:?}"),
+        false => ran.assert_refused(&["typescript", "Node.js 22.13 or newer", "npm package `typescript`", "deno"]),
+    }
+}
+
+#[test]
 fn the_policy_holds_for_code() {
     let place = Place::new();
     if !can_run(&place, "the_policy_holds_for_code") {
