@@ -2,6 +2,7 @@
 
 use std::fs;
 use std::os::unix::fs::{PermissionsExt, symlink};
+use std::path::Path;
 use std::process::{Command, Stdio};
 
 use super::place::{Place, Ran, has_program, skip};
@@ -236,7 +237,11 @@ fn typescript_runs_or_says_which_node_it_needs() {
     let script = "process.stdout.write(String(typeof require('module').stripTypeScriptTypes === 'function'))";
     let takes_types_off = Command::new("/usr/bin/node").args(["-e", script]).output().unwrap().stdout == b"true";
     let ran = place.hotcell(&["code", "typescript", "-c", "const n: number = 20;\nconsole.log(n + 1)"]);
-    match takes_types_off {
+    let others = ["deno", "bun", "tsx", "ts-node"];
+    let has_other = others
+        .iter()
+        .any(|name| ["/usr/bin", "/usr/local/bin"].iter().any(|place| Path::new(place).join(name).exists()));
+    match takes_types_off || has_other {
         true => assert_eq!((ran.code, ran.text()), (0, "21\n"), "{ran:?}"),
         false => ran.assert_refused(&["typescript", "Node.js 22.13 or newer", "npm package `typescript`", "deno"]),
     }
@@ -364,6 +369,25 @@ fn the_prompt_remembers() {
     let history = place.home().join("state/hotcell/code-python");
     assert_eq!(fs::metadata(&history).unwrap().permissions().mode() & 0o777, 0o600);
     assert!(fs::read_to_string(&history).unwrap().contains("return x * y"));
+}
+
+#[test]
+fn a_shell_at_the_prompt_has_its_own_colon_and_blocks() {
+    let place = Place::new();
+    if !can_run(&place, "a_shell_at_the_prompt_has_its_own_colon_and_blocks") {
+        return;
+    }
+    let steps = [
+        ("bash> ", ": ${x:=word}; echo ${#x}2\r"),
+        ("42", ""),
+        ("bash> ", "for i in 5; do\r echo $i$i$i\rdone\r"),
+        ("555", ""),
+        ("bash> ", ":nothing\r"),
+        ("there is no `:nothing`", ""),
+        ("bash> ", "\u{4}"),
+    ];
+    let ran = talk(&place, &["code", "bash"], &steps);
+    assert_eq!(ran.code, 0, "{}", ran.text());
 }
 
 #[test]

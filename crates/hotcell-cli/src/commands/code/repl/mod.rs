@@ -3,6 +3,7 @@
 mod complete;
 mod history;
 mod prompt;
+mod shell;
 
 use std::sync::Arc;
 
@@ -26,6 +27,7 @@ const CONTEXT: &str = "prompt";
 const HELP: &str = "\
   :restart  forget all variables
   :help     this
+  Enter     run what is typed, or go on with it where it is not whole; two empty lines run it in any case
   Ctrl-C    interrupt the code, or clear what is typed; twice ends code that does not listen
   Ctrl-D    leave
 ";
@@ -64,7 +66,7 @@ pub(super) async fn run(
                 "" => {}
                 ":help" => output::lines(HELP),
                 ":restart" => restart(session).await?,
-                command if command.starts_with(':') => {
+                command if is_command(command) => {
                     output::message(&format!("there is no `{command}`; :help says what there is"));
                 }
                 _ => {
@@ -109,6 +111,11 @@ async fn run_piece(
         Ended::ReaderGone => Ok(Some(exit::READER_GONE)),
         Ended::Unwritten(error) => Err(Failure::unwritten("stdout", &error)),
     }
+}
+
+/// Whether it is for the prompt, and not code: `:` and a word. A shell has a command `:` of its own.
+fn is_command(text: &str) -> bool {
+    text.trim().strip_prefix(':').is_some_and(|word| word.starts_with(char::is_alphabetic))
 }
 
 /// What is said of code that ended itself: whoever typed `exit()` may have meant the prompt.
