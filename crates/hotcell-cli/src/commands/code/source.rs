@@ -70,6 +70,8 @@ fn read(from: impl Read, name: &str) -> Result<String, Failure> {
     if bytes.len() as u64 > LONGEST {
         return Err(Failure::new("code", format!("{name} is longer than {} MiB", LONGEST >> 20)));
     }
+    // Editors of other systems put a mark at the beginning, which is no code.
+    let bytes = bytes.strip_prefix("\u{feff}".as_bytes()).map(<[u8]>::to_vec).unwrap_or(bytes);
     String::from_utf8(bytes).map_err(|error| {
         let at = error.utf8_error().valid_up_to();
         Failure::new("code", format!("{name} is not UTF-8: byte {at} begins no character"))
@@ -88,6 +90,7 @@ mod tests {
     fn what_never_ends_is_refused() {
         assert!(read(io::repeat(b' '), "x").is_err());
         assert_eq!(read(&b"1\n"[..], "x").unwrap(), "1\n");
+        assert_eq!(read(&b"\xef\xbb\xbf1\n"[..], "x").unwrap(), "1\n");
         assert!(read(&b"\xff"[..], "x").is_err());
     }
 }
