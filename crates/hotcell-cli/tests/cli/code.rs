@@ -105,10 +105,10 @@ fn code_has_the_arguments_that_its_interpreter_gives() {
     let bash = "echo \"$#:$0:$1:$*\"";
     place.file("script", python);
     place.file("shell", bash);
-    says_the_same(&place, &["python3", "-c", python], &["python", "-c", python]);
-    says_the_same(&place, &["python3", "-c", python, "a b", "é", ""], &["python", "-c", python, "a b", "é", ""]);
-    says_the_same(&place, &["python3", "-c", python, "-v"], &["python", "-c", python, "--", "-v"]);
-    says_the_same(&place, &["python3", "script", "--json", "-c"], &["python", "script", "--json", "-c"]);
+    says_the_same(&place, &[PYTHON, "-c", python], &["python", "-c", python]);
+    says_the_same(&place, &[PYTHON, "-c", python, "a b", "é", ""], &["python", "-c", python, "a b", "é", ""]);
+    says_the_same(&place, &[PYTHON, "-c", python, "-v"], &["python", "-c", python, "--", "-v"]);
+    says_the_same(&place, &[PYTHON, "script", "--json", "-c"], &["python", "script", "--json", "-c"]);
     for words in [&[][..], &["a"], &["a", "b c", "-x"]] {
         says_the_same(&place, &[&["bash", "-c", bash], words].concat(), &[&["bash", "-c", bash], words].concat());
         says_the_same(&place, &[&["bash", "shell"], words].concat(), &[&["bash", "shell"], words].concat());
@@ -118,20 +118,39 @@ fn code_has_the_arguments_that_its_interpreter_gives() {
     let ran = place.hotcell_with_stdin(&["code", "bash", "-", "a"], b"echo $1");
     assert_eq!(ran.text(), "a\n");
     if has_program("code_has_the_arguments_that_its_interpreter_gives", "/usr/bin/node") {
-        let node = "console.log(process.argv)";
+        let node = "console.log(process.argv.slice(1))";
         place.file("script.js", node);
         for words in [&[][..], &["a b", "--inspect"]] {
             says_the_same(
                 &place,
-                &[&["node", "-e", node], words].concat(),
+                &[&["/usr/bin/node", "-e", node], words].concat(),
                 &[&["javascript", "-c", node], words].concat(),
             );
             says_the_same(
                 &place,
-                &[&["node", "script.js"], words].concat(),
+                &[&["/usr/bin/node", "script.js"], words].concat(),
                 &[&["javascript", "script.js"], words].concat(),
             );
         }
+    }
+}
+
+#[test]
+fn a_script_knows_where_it_is() {
+    let place = Place::new();
+    if !can_run(&place, "a_script_knows_where_it_is") {
+        return;
+    }
+    fs::create_dir(place.project().join("deep")).unwrap();
+    place.file("deep/beside.py", "x = 4");
+    place.file("deep/main.py", "import beside, sys\nprint(__file__, beside.x, sys.path[0])");
+    says_the_same(&place, &[PYTHON, "deep/main.py"], &["python", "deep/main.py"]);
+    if has_program("a_script_knows_where_it_is", "/usr/bin/node") {
+        place.file("deep/beside.js", "exports.x = 4");
+        place.file("deep/main.js", "console.log(require('./beside').x, __filename, __dirname)");
+        says_the_same(&place, &["/usr/bin/node", "deep/main.js"], &["javascript", "deep/main.js"]);
+        place.file("deep/more.mjs", "import { x } from './beside.js';\nconsole.log(x)");
+        says_the_same(&place, &["/usr/bin/node", "deep/more.mjs"], &["javascript", "deep/more.mjs"]);
     }
 }
 

@@ -299,7 +299,8 @@
     }
   }
 
-  const here = () => path.join(process.cwd(), 'code.js');
+  let script; // The full path of code that has a name: what is beside it is found, as for a script.
+  const here = () => script ?? path.join(process.cwd(), 'code.js');
   const load = createRequire(here());
   const importFrom = (specifier) => {
     const text = String(specifier);
@@ -521,7 +522,11 @@
     const [, , , name, ...given] = process.argv;
     await start(hello);
     // As Node itself has it: the full path of a script, and nothing for code of the command line.
-    if (name !== '') process.argv.push(name === '-' ? name : path.resolve(name));
+    if (name !== '' && name !== '-') {
+      script = path.resolve(name);
+      Object.assign(globalThis, { require: createRequire(script), __filename: script, __dirname: path.dirname(script) });
+    }
+    if (name !== '') process.argv.push(script ?? name);
     process.argv.push(...given);
     const request = readExactly(hello.once);
     fs.closeSync(IN);

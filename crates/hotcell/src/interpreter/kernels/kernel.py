@@ -412,6 +412,10 @@ def main():
     module.__dict__.update(__builtins__=builtins, display=display)
     sys.modules["__main__"] = module
     sys.argv = sys.argv[1:] or [""]
+    if sys.argv[0] not in ("", "-c", "-"):
+        # As for a script: modules beside it are found, and it knows its own path.
+        module.__file__ = os.path.abspath(sys.argv[0])
+        sys.path[: len(here)] = [os.path.dirname(module.__file__)] * len(here)
     if not hello.get("stdin"):
         nothing = os.open(os.devnull, os.O_RDONLY)
         os.dup2(nothing, 0)
