@@ -81,7 +81,7 @@ impl Preset {
         }
     }
 
-    /// Puts the preset into a layer of defaults: what it says wins over what was there.
+    /// Puts the preset into a layer of defaults: what it says wins over what was there, except for limits that the caller has lifted.
     pub(crate) fn add_to(self, defaults: &mut Config, workspace: Option<&Path>) {
         if let Some(workspace) = workspace {
             self.show(&mut defaults.filesystem, workspace);
@@ -90,12 +90,12 @@ impl Preset {
         defaults.network.mode = Some(self.sourced(network));
         if self == Self::PackageInstall {
             let limits = &mut defaults.limits;
-            limits.memory = self.at_most(8 << 30);
-            limits.disk = self.at_most(4 << 30);
-            limits.processes = self.at_most(1024);
-            limits.open_files = self.at_most(8192);
-            limits.timeout = self.at_most(Duration::from_secs(30 * 60));
-            limits.cpu_time = self.at_most(Duration::from_secs(2 * 60 * 60));
+            self.bound(&mut limits.memory, 8 << 30);
+            self.bound(&mut limits.disk, 4 << 30);
+            self.bound(&mut limits.processes, 1024);
+            self.bound(&mut limits.open_files, 8192);
+            self.bound(&mut limits.timeout, Duration::from_secs(30 * 60));
+            self.bound(&mut limits.cpu_time, Duration::from_secs(2 * 60 * 60));
         }
     }
 
@@ -130,8 +130,11 @@ impl Preset {
         Sourced::new(value, origin)
     }
 
-    fn at_most<T>(self, value: T) -> Option<Sourced<Bound<T>>> {
-        Some(self.sourced(Bound::At(value)))
+    /// Sets a limit, unless the caller has lifted it: a shell or an agent's box lives until somebody ends it, whatever the preset.
+    fn bound<T>(self, limit: &mut Option<Sourced<Bound<T>>>, value: T) {
+        if !matches!(limit, Some(Sourced { value: Bound::Unlimited, .. })) {
+            *limit = Some(self.sourced(Bound::At(value)));
+        }
     }
 }
 

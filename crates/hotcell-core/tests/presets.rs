@@ -58,6 +58,18 @@ fn each_grants_what_it_says() {
 }
 
 #[test]
+fn a_limit_that_the_caller_has_lifted_stays_lifted() {
+    let mut layers = choosing(Preset::PackageInstall);
+    layers.defaults.set("limits.timeout", "unlimited", Origin::layer(Layer::Default)).unwrap();
+    layers.defaults.set("limits.memory", "1g", Origin::layer(Layer::Default)).unwrap();
+    let lifted = policy(&layers).limits;
+    assert_eq!((lifted.timeout.value, lifted.memory.value), (None, Some(8 << 30)));
+    // What somebody asks for holds all the same.
+    layers.user = user("[limits]\ntimeout = \"10s\"\n");
+    assert_eq!(policy(&layers).limits.timeout.value, Some(Duration::from_secs(10)));
+}
+
+#[test]
 fn the_printed_file_is_the_same_policy() {
     for preset in Preset::ALL {
         let chosen = policy(&choosing(preset));
