@@ -53,7 +53,9 @@ impl Preset {
             Self::ReadOnly => "the workspace can be read, nothing of yours can be changed; no network",
             Self::WorkspaceWrite => "the workspace is written directly; no network",
             Self::WorkspaceOverlay => "the workspace is written in a layer that you commit or throw away; no network",
-            Self::Offline => "the workspace is written in a layer; no network, and no other setting can open one",
+            Self::Offline => {
+                "the workspace is written in a layer; no network, and neither another setting nor another preset can open one"
+            }
             Self::PackageInstall => {
                 "the workspace is written in a layer; the host's whole network, and room for packages"
             }
@@ -86,8 +88,7 @@ impl Preset {
         if let Some(workspace) = workspace {
             self.show(&mut defaults.filesystem, workspace);
         }
-        let network = if self == Self::PackageInstall { NetworkMode::Open } else { NetworkMode::Deny };
-        defaults.network.mode = Some(self.sourced(network));
+        defaults.network.mode = Some(self.sourced(self.network()));
         if self == Self::PackageInstall {
             let limits = &mut defaults.limits;
             self.bound(&mut limits.memory, 8 << 30);
@@ -120,7 +121,12 @@ impl Preset {
         }
     }
 
-    /// Whether no other setting may open the network while it is chosen.
+    /// Whether there is a network.
+    pub fn network(self) -> NetworkMode {
+        if self == Self::PackageInstall { NetworkMode::Open } else { NetworkMode::Deny }
+    }
+
+    /// Whether nothing else may open the network while somebody names it: neither a setting nor another preset.
     pub fn holds_network(self) -> bool {
         self == Self::Offline
     }

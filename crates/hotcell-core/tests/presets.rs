@@ -156,10 +156,25 @@ fn what_offline_holds_nobody_opens() {
         ..Layers::default()
     };
     assert!(error(layers.clone()).contains("but hotcell.toml:2 chooses the preset `offline`"));
-    // Another preset holds nothing.
+    // Nor does another preset undo it.
     let mut other = layers;
     other.flags.set("sandbox.preset", "workspace-write", Origin::flag("--preset")).unwrap();
-    assert_eq!(policy(&other).network, NetworkMode::Open);
+    assert!(
+        error(other.clone()).starts_with("--net: `network.mode` asks for an open network, but hotcell.toml:2 chooses")
+    );
+    other.flags.network.mode = None;
+    assert_eq!((workspace(&policy(&other)), policy(&other).network), (Access::Write, NetworkMode::Deny));
+    other.flags.set("sandbox.preset", "package-install", Origin::flag("--preset")).unwrap();
+    assert!(
+        error(other).starts_with("--preset: `sandbox.preset` asks for an open network, but hotcell.toml:2 chooses")
+    );
+    let mut layers = choosing(Preset::PackageInstall);
+    layers.environment.set("sandbox.preset", "offline", Origin::variable("HOTCELL_PRESET")).unwrap();
+    assert!(error(layers).contains("but HOTCELL_PRESET chooses the preset `offline`"));
+    // A default is what holds where nobody says anything.
+    let mut layers = choosing(Preset::PackageInstall);
+    layers.defaults.set("sandbox.preset", "offline", Origin::layer(Layer::Default)).unwrap();
+    assert_eq!(policy(&layers).network, NetworkMode::Open);
     // What is denied twice is denied.
     let layers = Layers { user: user("[network]\nmode = \"deny\"\n"), ..offline() };
     assert_eq!(policy(&layers).network, NetworkMode::Deny);

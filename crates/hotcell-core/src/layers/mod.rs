@@ -7,7 +7,7 @@
 //! themselves. So adding a project file never grants more.
 //!
 //! **A preset takes the place of the defaults.** What it holds, such as the closed network of `offline`, no other layer can
-//! undo while it is chosen.
+//! undo while somebody names it, not even by naming another preset.
 //!
 //! **A deny or a protected name holds** against every other layer that names the same path, except a flag: a flag is
 //! what the user says now.

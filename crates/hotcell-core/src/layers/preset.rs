@@ -27,18 +27,28 @@ pub(super) fn with_preset(layers: &Layers) -> Option<Layers> {
     Some(layers)
 }
 
-/// Nobody opens what the preset holds, as long as it is chosen.
+/// Nobody opens what a preset holds, as long as somebody names it: neither a setting nor another preset in its place.
 pub(super) fn check_held(layers: &Layers) -> Result<(), PolicyError> {
-    let Some(preset) = resolve_preset(layers).filter(|preset| preset.value.holds_network()) else { return Ok(()) };
+    let Some(holder) = holder(layers) else { return Ok(()) };
+    let by_preset = resolve_preset(layers).filter(|chosen| chosen.value.network() != NetworkMode::Deny);
+    let by_preset = by_preset.map(|chosen| ("sandbox.preset", &chosen.origin));
     let said = own_layers(layers).filter_map(|config| config.network.mode.as_ref());
-    match said.filter(|mode| mode.value != NetworkMode::Deny).last() {
-        Some(opened) => Err(PolicyError::HeldByPreset {
-            at: opened.origin.clone().into(),
-            key: "network.mode",
+    let by_mode = said.filter(|mode| mode.value != NetworkMode::Deny).last();
+    match by_mode.map(|mode| ("network.mode", &mode.origin)).or(by_preset) {
+        Some((key, at)) => Err(PolicyError::HeldByPreset {
+            at: at.clone().into(),
+            key,
             asked: "an open network",
-            preset: preset.value,
-            chosen: preset.origin.clone().into(),
+            preset: holder.value,
+            chosen: holder.origin.clone().into(),
         }),
         None => Ok(()),
     }
+}
+
+/// The strongest preset that holds the network closed. A caller's default counts only where nobody names another.
+fn holder(layers: &Layers) -> Option<&Sourced<Preset>> {
+    let named = [Some(&layers.flags), Some(&layers.environment), layers.user.as_ref()];
+    let named = named.into_iter().flatten().filter_map(|config| config.sandbox.preset.as_ref());
+    resolve_preset(layers).into_iter().chain(named).find(|preset| preset.value.holds_network())
 }
