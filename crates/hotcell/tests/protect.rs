@@ -133,6 +133,7 @@ async fn names_that_exist_cannot_be_changed() {
             ".git/worktrees",
             ".vscode",
             ".idea",
+            ".zed",
             ".claude",
             ".codex",
             ".cursor",

@@ -17,8 +17,20 @@ use hotcell_linux::{CellSpec, Placeholder, PlaceholderKind, TreeOptions};
 use super::lower::bad_path;
 
 /// Protected names that are directories where they exist; their placeholders are too.
-const DIRECTORIES: &[&str] =
-    &["hooks", "modules", "worktrees", "info", ".git", ".vscode", ".idea", ".claude", ".codex", ".cursor", ".hotcell"];
+const DIRECTORIES: &[&str] = &[
+    "hooks",
+    "modules",
+    "worktrees",
+    "info",
+    ".git",
+    ".vscode",
+    ".idea",
+    ".zed",
+    ".claude",
+    ".codex",
+    ".cursor",
+    ".hotcell",
+];
 
 /// Says where the rest of a repository is; git accepts no empty one, and "here" is where it looks without.
 const COMMON_DIRECTORY: &str = ".git/commondir";

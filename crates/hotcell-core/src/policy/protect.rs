@@ -41,6 +41,7 @@ pub const DEFAULT_PROTECTED: &[ProtectedName] = &[
     entry(".envrc", "run by direnv on entering the directory"),
     entry(".vscode", "tasks and settings name programs that the editor runs"),
     entry(".idea", "run configurations name programs that the editor runs"),
+    entry(".zed", "settings and tasks name programs that the editor runs"),
     entry(".mcp.json", "names servers that coding agents start"),
     entry(".claude", "settings, hooks and instructions of a coding agent"),
     entry(".codex", "settings and instructions of a coding agent"),
