@@ -7,8 +7,9 @@ use crate::suggest::nearest;
 
 /// What every variable of Hotcell's begins with.
 const PREFIX: &str = "HOTCELL_";
-/// Variables that are not configuration: the log filter, and the policy file's path.
-const OTHER_VARIABLES: &[&str] = &["HOTCELL_LOG", "HOTCELL_POLICY", "HOTCELL_IMAGE_STORE"];
+/// Variables that are not configuration: the log filter, the policy file's path, where images are, and the token that clients of
+/// `hotcell mcp --http` take from their environment.
+const OTHER_VARIABLES: &[&str] = &["HOTCELL_LOG", "HOTCELL_POLICY", "HOTCELL_IMAGE_STORE", "HOTCELL_MCP_TOKEN"];
 /// Variables that tests use for themselves.
 const TEST_PREFIX: &str = "HOTCELL_TEST_";
 
@@ -82,7 +83,7 @@ mod tests {
 
     #[test]
     fn foreign_and_reserved_variables_are_left_alone() {
-        let vars = ["PATH", "HOTCELL_LOG", "HOTCELL_POLICY", "HOTCELL_TEST_X", "XHOTCELL_MEMORY"];
+        let vars = ["PATH", "HOTCELL_LOG", "HOTCELL_POLICY", "HOTCELL_MCP_TOKEN", "HOTCELL_TEST_X", "XHOTCELL_MEMORY"];
         let config = environment_config(vars.map(|name| (name.into(), "?".into()))).unwrap();
         assert_eq!(config, Config::default());
     }
