@@ -7,6 +7,9 @@ mod environment;
 mod network;
 mod permissions;
 
+use std::path::Path;
+
+use hotcell_core::policy::protect::DEFAULT_PROTECTED;
 use hotcell_core::policy::{Access, NetworkMode};
 
 use super::draft::Draft;
@@ -126,6 +129,9 @@ pub(super) fn read(importer: &mut Importer, top: &Entry<'_>) -> Result<(), Impor
     let uses_profile = profile.is_some();
     for entry in top.entries()? {
         match entry.name {
+            "sandbox_workspace_write" if uses_profile && mode.is_none() => importer
+                .report
+                .always(&entry, "it has no effect: default_permissions chooses a profile, and that says all of it"),
             "sandbox_mode" | "sandbox_workspace_write" if uses_profile => importer.report.lost(
                 &entry,
                 "default_permissions is there as well, and not both of them hold",
@@ -161,7 +167,8 @@ pub(super) fn read(importer: &mut Importer, top: &Entry<'_>) -> Result<(), Impor
     }
     if mode.is_none() && !uses_profile {
         importer.draft.rule(&importer.places.workspace(), Access::Read, "the mode read-only, as none is named");
-        importer.report.unsaid("sandbox_mode", &["filesystem.read"], EVERYTHING_READ);
+        let how = format!("there a project that Codex has been told to trust or not can be written; {EVERYTHING_READ}");
+        importer.report.unsaid("sandbox_mode", &["filesystem.read"], how);
     }
     if top.get("shell_environment_policy")?.is_none() {
         environment::unsaid(importer);
@@ -207,11 +214,19 @@ fn workspace_write(
     table: &Entry<'_>,
     mode: Option<&Entry<'_>>,
 ) -> Result<(), ImportError> {
-    let in_effect = match mode {
-        Some(mode) => mode.text()? == "workspace-write",
-        None => false,
+    if table.is_empty() {
+        importer.report.always(table, "it names nothing");
+        return Ok(());
+    }
+    let Some(mode) = mode else {
+        importer.report.lost(
+            table,
+            "no sandbox_mode is named: then it holds in projects that Codex has been told to trust or not, and in no others",
+            "add sandbox_mode = \"workspace-write\" if you mean that, or leave it out, and nothing can be written",
+        );
+        return Ok(());
     };
-    if !in_effect {
+    if mode.text()? != "workspace-write" {
         importer.report.always(table, "it has no effect unless sandbox_mode is \"workspace-write\"");
         return Ok(());
     }
@@ -229,7 +244,11 @@ fn workspace_write(
                         }
                         Ok(place) => {
                             importer.draft.rule(&place, Access::Write, &root.key);
-                            importer.report.carried(&root, &["filesystem.write", "filesystem.protect"]);
+                            let to = ["filesystem.write", "filesystem.protect"];
+                            match protected_in(&place.absolute) {
+                                Some(how) => importer.report.narrower(&root, &to, how),
+                                None => importer.report.carried(&root, &to),
+                            }
                         }
                         Err(none) => importer.report.lost(&root, none.why(), none.instead()),
                     }
@@ -270,6 +289,20 @@ pub(super) fn approval(importer: &mut Importer, entry: &Entry<'_>) {
             "let the agent ask, and leave it out",
         ),
     }
+}
+
+/// What is held in a tree that is itself part of a protected name: of a writable `.git`, hooks and configuration stay as they are.
+fn protected_in(tree: &Path) -> Option<String> {
+    let names: Vec<String> = DEFAULT_PROTECTED
+        .iter()
+        .filter_map(|protected| {
+            let name = Path::new(protected.name);
+            let above =
+                name.ancestors().skip(1).find(|above| !above.as_os_str().is_empty() && tree.ends_with(above))?;
+            Some(name.strip_prefix(above).ok()?.display().to_string())
+        })
+        .collect();
+    (!names.is_empty()).then(|| format!("what steers programs on the host stays as it is in it: {}", names.join(", ")))
 }
 
 /// Protects what Codex protects, in every tree that can be written.

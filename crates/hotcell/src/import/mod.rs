@@ -40,6 +40,9 @@ pub const MAX_IMPORT_BYTES: usize = 1 << 20;
 /// The most settings that are read: lists are compared with each other.
 pub const MAX_SETTINGS: usize = 10_000;
 
+/// True of every policy, whatever the source says of these names.
+const PROTECTED_NAMES: &str = "names that steer programs on the host, such as .git/hooks, .envrc and .vscode, stay as they are in trees that can be written";
+
 /// Whose settings they are.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[non_exhaustive]
@@ -158,6 +161,9 @@ pub fn import(text: &str, options: &ImportOptions) -> Result<Imported, ImportErr
     }
     let Importer { mut report, mut draft, places } = importer;
     draft.settle(&places.workspace());
+    if draft.writes_anything() {
+        report.unsaid("protected names", &["filesystem.protect"], PROTECTED_NAMES);
+    }
     report.complete(&top);
     report.allow(&options.allow_loss)?;
     if report.losses().any(|loss| !loss.allowed) {

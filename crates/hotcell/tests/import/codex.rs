@@ -1,6 +1,6 @@
 //! How Codex's profiles and variables come together.
 
-use hotcell::import::{Format, ImportError, ImportOptions, import};
+use hotcell::import::{Fate, Format, ImportError, ImportOptions, import};
 use hotcell::policy::{Access, NetworkMode};
 
 use super::{access, import_anyway, options, policy, report};
@@ -48,6 +48,36 @@ fn a_mode_beside_a_profile_is_a_loss_and_the_profile_holds() {
     let policy = policy(&import_anyway(Format::Codex, text).toml);
     assert_eq!((access(&policy, "src"), access(&policy, "/srv/x")), (Access::Read, Access::Deny));
     assert_eq!(policy.network, NetworkMode::Deny);
+}
+
+#[test]
+fn what_has_no_effect_beside_a_profile_grants_nothing() {
+    let workspace = "[sandbox_workspace_write]\nnetwork_access = true\nwritable_roots = [\"/srv/x\"]\n";
+    for profile in [":workspace", ":read-only"] {
+        let text = format!("default_permissions = \"{profile}\"\n{workspace}");
+        let settings = report(Format::Codex, &text).settings;
+        let fate = &settings.iter().find(|setting| setting.key == "sandbox_workspace_write").unwrap().fate;
+        assert!(matches!(fate, Fate::Always { how } if how.contains("default_permissions")), "{fate:?}");
+        let policy = policy(&import_anyway(Format::Codex, &text).toml);
+        assert_eq!((policy.network, access(&policy, "/srv/x")), (NetworkMode::Deny, Access::Deny), "{profile}");
+    }
+    // Where nothing is chosen, it is in force for some projects: that is not for an import to guess.
+    let losses: Vec<String> = report(Format::Codex, workspace).losses().map(|loss| loss.key.to_owned()).collect();
+    assert_eq!(losses, ["sandbox_workspace_write"]);
+    let policy = policy(&import_anyway(Format::Codex, workspace).toml);
+    assert_eq!((policy.network, access(&policy, "src")), (NetworkMode::Deny, Access::Read));
+}
+
+#[test]
+fn a_writable_git_directory_is_narrower_in_what_steers_git() {
+    let text = "default_permissions = \"p\"\n[permissions.p.filesystem]\n\":root\" = \"read\"\n\
+                \":workspace_roots\" = { \".\" = \"write\", \".git\" = \"write\" }\n";
+    let settings = report(Format::Codex, text).settings;
+    let fate = &settings.iter().find(|setting| setting.key.ends_with("\".git\"")).unwrap().fate;
+    assert!(matches!(fate, Fate::Narrower { how, .. } if how.contains(": hooks, config, ")), "{fate:?}");
+    let policy = policy(&import_anyway(Format::Codex, text).toml);
+    let of = |path: &str| access(&policy, path);
+    assert_eq!((of(".git/HEAD"), of(".git/hooks/x"), of(".git/config")), (Access::Write, Access::Read, Access::Read));
 }
 
 #[test]

@@ -136,7 +136,8 @@ fn every_key_of_codex() {
         ("sandbox_mode", "sandbox_mode = \"read-only\"", "narrower"),
         ("sandbox_mode", "sandbox_mode = \"workspace-write\"", "narrower"),
         ("sandbox_mode", "sandbox_mode = \"danger-full-access\"", "lost"),
-        ("sandbox_workspace_write", "sandbox_workspace_write.network_access = true", "always"),
+        ("sandbox_workspace_write", "sandbox_workspace_write.network_access = true", "lost"),
+        ("sandbox_workspace_write", "[sandbox_workspace_write]", "always"),
         (
             "sandbox_workspace_write",
             "sandbox_mode = \"read-only\"\nsandbox_workspace_write.network_access = true",
@@ -189,6 +190,7 @@ fn every_key_of_codex() {
     let in_workspace: &[(&str, &str, &str)] = &[
         ("sandbox_workspace_write.writable_roots", "writable_roots = []", "always"),
         ("sandbox_workspace_write.writable_roots[0]", "writable_roots = [\"/srv/x\"]", "carried"),
+        ("sandbox_workspace_write.writable_roots[0]", "writable_roots = [\"/srv/x/.git\"]", "narrower"),
         ("sandbox_workspace_write.writable_roots[0]", "writable_roots = [\"/\"]", "lost"),
         ("sandbox_workspace_write.writable_roots[0]", "writable_roots = [\"/dev/shm\"]", "lost"),
         ("sandbox_workspace_write.network_access", "network_access = true", "carried"),

@@ -8,7 +8,7 @@ use super::super::draft::key_of;
 use super::super::paths::{BOXES_OWN, NoPlace, Place, is_boxes_own};
 use super::super::tree::{Entry, Value};
 use super::super::{ImportError, Importer};
-use super::{EVERYTHING_READ, PRIVATE_TMP, ROOT, network};
+use super::{EVERYTHING_READ, PRIVATE_TMP, ROOT, network, protected_in};
 
 /// Longer chains of profiles than this are a mistake.
 const MAX_PROFILES: usize = 32;
@@ -333,9 +333,11 @@ fn apply(importer: &mut Importer, places: &[(Place, Access, Option<Entry<'_>>)])
             kept = importer.draft.rule(place, *access, from);
         }
         let Some(entry) = entry else { continue };
-        match kept {
-            true => importer.report.carried(entry, &[to]),
-            false => {
+        let protected = if *access == Access::Write { protected_in(&place.absolute) } else { None };
+        match (kept, protected) {
+            (true, Some(how)) => importer.report.narrower(entry, &[to, "filesystem.protect"], how),
+            (true, None) => importer.report.carried(entry, &[to]),
+            (false, _) => {
                 importer.report.narrower(entry, &["filesystem"], "another rule for the same path is stricter, and wins")
             }
         }
