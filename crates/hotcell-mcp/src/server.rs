@@ -77,6 +77,11 @@ impl Server {
         }
     }
 
+    /// Whether something runs in its box that nobody waits for at the moment.
+    pub(crate) fn runs_in_background(&self) -> bool {
+        self.connection.toolbox.get().is_some_and(Toolbox::runs_in_background)
+    }
+
     pub(crate) fn downgrade(&self) -> WeakServer {
         WeakServer { connection: Arc::downgrade(&self.connection) }
     }

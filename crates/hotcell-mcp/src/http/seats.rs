@@ -21,7 +21,7 @@ pub struct SessionLimits {
     pub sessions: usize,
     /// How long one lives whose client says nothing after its greeting: the answer may not have reached it.
     pub unused: Duration,
-    /// How long one lives in which nothing is asked.
+    /// How long one lives in which nothing is asked and no call or process in the background runs.
     pub idle: Duration,
     /// How long one lives in all.
     pub total: Duration,
@@ -78,6 +78,10 @@ impl Seat {
     }
 
     fn is_over(&self, limits: &SessionLimits, now: Instant) -> bool {
+        // A server or a long build is work, and the client may come back for it: it is idle from its end on.
+        if self.server.get().and_then(WeakServer::upgrade).is_some_and(|server| server.runs_in_background()) {
+            self.touch();
+        }
         let known = self.known.load(Ordering::SeqCst);
         let most = if known { limits.idle } else { limits.idle.min(limits.unused) };
         let idle = self.busy.load(Ordering::SeqCst) == 0 && now.duration_since(*lock(&self.used)) >= most;

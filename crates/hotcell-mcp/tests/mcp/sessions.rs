@@ -133,11 +133,28 @@ fn a_session_in_which_nothing_happens_ends() {
 }
 
 #[test]
+fn a_session_with_a_process_in_the_background_is_not_idle() {
+    let short = |options: &mut HttpOptions| options.sessions.idle = Duration::from_secs(2);
+    let test = "a_session_with_a_process_in_the_background_is_not_idle";
+    let Some(server) = Server::start(test, short) else { return };
+    let session = Session::begin(server.address, FIRST);
+    let started = session.call("exec_shell", json!({ "command": "sleep 600", "background": true })).result();
+    let process = &started["structuredContent"]["process"];
+    let word = linger(&session);
+    std::thread::sleep(Duration::from_secs(5));
+    assert!(runs(&word), "nobody asked for anything, and something ran");
+    assert_eq!(session.call("stop_process", json!({ "process": process })).status, 200);
+    until("the end of the box", || !runs(&word));
+    assert_eq!(session.call("exec_shell", json!({ "command": "id" })).status, 404);
+}
+
+#[test]
 fn no_session_is_for_ever() {
     let short = |options: &mut HttpOptions| options.sessions.total = Duration::from_millis(1500);
     let Some(server) = Server::start("no_session_is_for_ever", short) else { return };
     let session = Session::begin(server.address, FIRST);
     let word = linger(&session);
+    session.call("exec_shell", json!({ "command": "sleep 600", "background": true }));
     until("the end of the session", || session.ask("ping", json!({})).status == 404);
     until("the end of the box", || !runs(&word));
 }

@@ -140,6 +140,11 @@ impl Processes {
         self.table().processes.values().cloned().collect()
     }
 
+    /// Whether any of them runs.
+    pub(super) fn any_running(&self) -> bool {
+        self.table().processes.values().any(|process| process.is_running())
+    }
+
     /// Ends all of them, without waiting for that.
     pub(super) fn end(&self) {
         let processes = std::mem::take(&mut self.table().processes);

@@ -125,6 +125,11 @@ impl Toolbox {
         &self.shared.options.workspace
     }
 
+    /// Whether a process that a call started in the background runs.
+    pub fn runs_in_background(&self) -> bool {
+        self.shared.processes.any_running()
+    }
+
     /// Ends all calls and processes, and removes the box with everything in it. Calls after this fail with
     /// [`ErrorKind::Lost`].
     ///

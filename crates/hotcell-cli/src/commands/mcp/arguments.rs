@@ -75,7 +75,7 @@ pub(crate) struct HttpFlags {
     #[arg(long, value_name = "NUMBER", requires = "http", help_heading = "HTTP")]
     pub(crate) max_sessions: Option<usize>,
 
-    /// How long a session lives in which nothing is asked [default: 30m]
+    /// How long a session lives in which nothing is asked and nothing runs, also not in the background [default: 30m]
     #[arg(long, value_name = "DURATION", requires = "http", help_heading = "HTTP")]
     pub(crate) idle_timeout: Option<String>,
 
