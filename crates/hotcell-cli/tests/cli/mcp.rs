@@ -262,6 +262,40 @@ fn what_cannot_be_is_said_before_anything_is_served() {
 }
 
 #[test]
+fn contexts_and_processes_are_not_ended_for_what_a_session_adds_up_to() {
+    let place = Place::new();
+    if !place.has_boxes("contexts_and_processes_are_not_ended_for_what_a_session_adds_up_to") {
+        return;
+    }
+    let limit = |client: &mut Client, name: &str| {
+        let status = client.call("sandbox_status", json!({}));
+        let limits = status["structuredContent"]["limits"].as_array().unwrap().clone();
+        limits.iter().find(|limit| limit["name"] == name).unwrap()["value"].as_str().unwrap().to_owned()
+    };
+    let mut client = Client::start(&place, &[]);
+    assert_eq!(
+        (limit(&mut client, "cpu_time"), limit(&mut client, "timeout")),
+        ("unlimited".into(), "unlimited".into())
+    );
+    let mut client = Client::start(&place, &["--preset", "package-install"]);
+    assert_eq!(
+        (limit(&mut client, "cpu_time"), limit(&mut client, "timeout")),
+        ("unlimited".into(), "unlimited".into())
+    );
+    assert_eq!(limit(&mut client, "disk"), "4 GiB");
+    // What somebody asks for holds, and a model is told what it can do.
+    let asked = ["--cpu-time", "1s", "--approximate", "cpu-time", "--timeout", "10m"];
+    let mut client = Client::start(&place, &asked);
+    assert_eq!((limit(&mut client, "cpu_time"), limit(&mut client, "timeout")), ("1 s".into(), "600 s".into()));
+    let spin = json!({ "language": "bash", "code": "while :; do :; done", "context": "main" });
+    let ended = client.call("run_code", spin)["structuredContent"].clone();
+    assert_eq!(ended["denials"][0]["rule"], "limits.cpu_time = \"1 s\"", "{ended}");
+    assert!(ended["denials"][0]["instead"].as_str().unwrap().contains("a new one starts from zero"), "{ended}");
+    let again = json!({ "language": "bash", "code": "echo anew", "context": "main" });
+    assert_eq!(client.call("run_code", again)["structuredContent"]["stdout"], "anew\n");
+}
+
+#[test]
 fn a_snippet_starts_the_server_it_describes() {
     let place = Place::new();
     if !place.has_boxes("a_snippet_starts_the_server_it_describes") {

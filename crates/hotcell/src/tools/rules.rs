@@ -130,7 +130,7 @@ pub(super) fn of_limit(limits: &Limits, status: Status) -> Option<Rule> {
         Status::CpuTime => (
             "cpu_time",
             limits.cpu_time.value.map(|time| format!("{} s", time.as_secs_f64())),
-            "do less in one command",
+            "do less in one command; for a context or a background process all that the box used since its start counts, and a new one starts from zero",
         ),
         Status::Processes => {
             ("processes", limits.processes.value.map(|most| most.to_string()), "start fewer processes at the same time")

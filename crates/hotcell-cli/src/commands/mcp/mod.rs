@@ -13,6 +13,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use hotcell::Engine;
+use hotcell::config::{Bound, Config, Layer, Origin, Sourced};
 use hotcell::settings::Settings;
 use hotcell::text::PrintablePath;
 use hotcell::tools::{OpenError, ToolboxOptions};
@@ -69,9 +70,7 @@ async fn serve(arguments: McpArguments) -> Result<u8, Failure> {
 /// The engine and what boxes are made of, or why there can be none.
 async fn host(arguments: McpArguments) -> Result<Host, Failure> {
     let flags = arguments.policy.to_config(false)?;
-    // Calls have limits of their own; contexts and background processes live as long as the connection.
-    let defaults = over_the_workspace(without_time_limit());
-    let (engine, settings) = prepare(flags, defaults, arguments.policy.policy, None).await?;
+    let (engine, settings) = prepare(flags, defaults(), arguments.policy.policy, None).await?;
     let options = options(&settings, arguments.tools)?;
     planned(engine, options).await
 }
@@ -101,6 +100,14 @@ fn options(settings: &Settings, tools: Option<Vec<String>>) -> Result<ToolboxOpt
     options.languages = languages.fold(options.languages, |all, (name, command)| all.with(name, command.clone()));
     options.tools = tools;
     Ok(options)
+}
+
+/// Calls have a time limit of their own; contexts and background processes live as long as the connection, and both limits would
+/// count from their start.
+fn defaults() -> Config {
+    let mut defaults = over_the_workspace(without_time_limit());
+    defaults.limits.cpu_time = Some(Sourced::new(Bound::Unlimited, Origin::layer(Layer::Default)));
+    defaults
 }
 
 /// As if the command had been started there.
