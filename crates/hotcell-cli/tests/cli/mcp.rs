@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 
 use super::leftovers::runs;
 use super::mcp_client::{Client, until, word};
-use super::place::Place;
+use super::place::{Place, Ran};
 
 #[test]
 fn an_agent_works_in_a_box_and_the_users_files_stay() {
@@ -303,7 +303,9 @@ fn a_snippet_starts_the_server_it_describes() {
     }
     let printed = place.hotcell(&["mcp", "--print-config", "claude-code", "--preset", "read-only"]);
     assert_eq!(printed.code, 0, "{printed:?}");
-    assert!(printed.stderr.contains(".mcp.json"), "{printed:?}");
+    for told in [".mcp.json", "add `hotcell` to its `mcpServers`", "for this project"] {
+        assert!(printed.stderr.contains(told), "{told}: {printed:?}");
+    }
     let snippet: Value = serde_json::from_str(printed.text()).unwrap();
     let server = &snippet["mcpServers"]["hotcell"];
     assert_eq!(server["command"], env!("CARGO_BIN_EXE_hotcell"));
@@ -316,4 +318,66 @@ fn a_snippet_starts_the_server_it_describes() {
         client.shell("pwd; touch x 2>/dev/null || echo read-only"),
         format!("{}\nread-only\n", place.project().display())
     );
+}
+
+#[test]
+fn no_snippet_describes_what_could_not_be_served() {
+    let place = Place::new();
+    if !place.has_boxes("no_snippet_describes_what_could_not_be_served") {
+        return;
+    }
+    place.file("tokens", "a-token-that-others-can-read\n");
+    let home = place.home();
+    let refused: [&[&str]; 11] = [
+        &["--tools", "no_such_tool"],
+        &["--workspace", "/no/such/place"],
+        &["--workspace", home.to_str().unwrap()],
+        &["--preset", "offline", "--net", "open"],
+        &["--memory", "none"],
+        &["--isolation", "microvm", "--runtime", "native"],
+        &["--http", "0.0.0.0:7700", "--allow-host", "box.example"],
+        &["--http", "127.0.0.1:7700", "--allow-origin", "*"],
+        &["--http", "127.0.0.1:7700", "--max-sessions", "0"],
+        &["--http", "127.0.0.1:7700", "--token-file", "tokens"],
+        &["--http", "127.0.0.1:7700", "--tls-cert", "tokens", "--tls-key", "tokens"],
+    ];
+    for flags in refused {
+        let served = place.hotcell(&[&["mcp"], flags].concat());
+        let printed = place.hotcell(&[&["mcp", "--print-config", "codex"], flags].concat());
+        assert_eq!((printed.code, printed.text()), (125, ""), "{flags:?}: {printed:?}");
+        assert_eq!(printed.stderr, served.stderr, "{flags:?}");
+    }
+}
+
+#[test]
+fn a_snippet_says_what_is_not_in_it() {
+    let place = Place::new();
+    if !place.has_boxes("a_snippet_says_what_is_not_in_it") {
+        return;
+    }
+    let print = ["mcp", "--print-config", "zed"];
+    let told = Ran::of(place.command(&print).env("HOTCELL_PRESET", "offline").output().unwrap());
+    assert!(told.code == 0 && told.stderr.contains("HOTCELL_PRESET is not part of it"), "{told:?}");
+    let told = Ran::of(place.command(&print).env("HOTCELL_MCP_TOKEN", "a-token-of-another-server").output().unwrap());
+    assert!(told.code == 0 && !told.stderr.contains("HOTCELL_MCP_TOKEN"), "{told:?}");
+
+    let url = |flags: &[&str]| {
+        let printed = place.hotcell(&[&["mcp", "--print-config", "cursor", "--http"], flags].concat());
+        let snippet = serde_json::from_str::<Value>(printed.text()).unwrap_or_else(|_| panic!("{printed:?}"));
+        (snippet["mcpServers"]["hotcell"]["url"].as_str().unwrap().to_owned(), printed.stderr)
+    };
+    let public = ["0.0.0.0:7700", "--insecure-bind", "--allow-host", "box.example"];
+    let (named, told) = url(&public);
+    assert_eq!(named, "http://box.example:7700/mcp");
+    assert!(told.contains("without --token-file"), "{told}");
+    assert_eq!(
+        url(&["0.0.0.0:7700", "--insecure-bind", "--allow-host", "box.example:80"]).0,
+        "http://box.example:80/mcp"
+    );
+    assert_eq!(url(&["10.1.2.3:7700", "--insecure-bind"]).0, "http://10.1.2.3:7700/mcp");
+    let (local, told) = url(&["127.0.0.1:7700", "--allow-host", "box.example", "--token-file", "new-tokens"]);
+    assert_eq!(local, "http://127.0.0.1:7700/mcp");
+    assert!(!told.contains("without --token-file") && !place.project().join("new-tokens").exists(), "{told}");
+    let nameless = ["mcp", "--print-config", "cursor", "--http", "0.0.0.0:7700", "--insecure-bind"];
+    place.hotcell(&nameless).assert_refused(&["0.0.0.0", "--allow-host NAME"]);
 }

@@ -80,6 +80,17 @@ impl HttpOptions {
             introduction: Duration::from_secs(5),
         }
     }
+
+    /// Whether a server at this address may be like this.
+    pub fn check(&self, address: SocketAddr) -> Result<(), HttpError> {
+        if !address.ip().is_loopback() && self.tls.is_none() && !self.insecure {
+            return Err(HttpError::Public(address));
+        }
+        match self.origins.iter().find(|origin| !is_origin(origin)) {
+            Some(origin) => Err(HttpError::Origin(origin.clone())),
+            None => Ok(()),
+        }
+    }
 }
 
 /// Why a server does not start.
@@ -117,12 +128,7 @@ pub struct HttpServer {
 impl HttpServer {
     /// Listens.
     pub async fn bind(address: SocketAddr, options: HttpOptions) -> Result<Self, HttpError> {
-        if !address.ip().is_loopback() && options.tls.is_none() && !options.insecure {
-            return Err(HttpError::Public(address));
-        }
-        if let Some(origin) = options.origins.iter().find(|origin| !is_origin(origin)) {
-            return Err(HttpError::Origin(origin.clone()));
-        }
+        options.check(address)?;
         let failed = |source| HttpError::Listen { address, source };
         let listener = TcpListener::bind(address).await.map_err(failed)?;
         let address = listener.local_addr().map_err(failed)?;

@@ -30,7 +30,7 @@ pub(crate) struct McpArguments {
     #[arg(long, value_name = "NAMES", value_delimiter = ',', help_heading = "Tools")]
     pub(crate) tools: Option<Vec<String>>,
 
-    /// Print what an agent's configuration needs to use this, with the other flags, and serve nothing
+    /// Print what an agent's configuration needs to use this with the other flags, if that could be served, and serve nothing
     #[arg(long, value_name = "CLIENT", help_heading = "Tools")]
     pub(crate) print_config: Option<Client>,
 

@@ -1,6 +1,7 @@
 //! The flags of `--http` in the server's terms.
 
 use std::net::SocketAddr;
+use std::path::Path;
 use std::time::Duration;
 
 use hotcell::config::quantity::parse_duration;
@@ -13,6 +14,23 @@ use crate::output;
 
 /// A server that listens at this address.
 pub(super) async fn bind(address: SocketAddr, flags: &HttpFlags) -> Result<HttpServer, Failure> {
+    let (options, made) = options(flags, flags.token_file.as_deref())?;
+    let server = HttpServer::bind(address, options).await.map_err(failed)?;
+    output::message(&format!("serving at {}", server.url()));
+    if let Some(made) = made {
+        output::message(&made);
+    }
+    Ok(server)
+}
+
+/// Whether there could be such a server. Nobody listens, and no file is made.
+pub(super) fn check(address: SocketAddr, flags: &HttpFlags) -> Result<(), Failure> {
+    let token_file = flags.token_file.as_deref().filter(|file| file.symlink_metadata().is_ok());
+    options(flags, token_file)?.0.check(address).map_err(failed)
+}
+
+/// The server's options, and what to tell the user if a token had to be made.
+fn options(flags: &HttpFlags, token_file: Option<&Path>) -> Result<(HttpOptions, Option<String>), Failure> {
     let limits = limits(flags)?;
     let tls = match (&flags.tls_cert, &flags.tls_key) {
         (Some(certificate), Some(key)) => {
@@ -20,19 +38,14 @@ pub(super) async fn bind(address: SocketAddr, flags: &HttpFlags) -> Result<HttpS
         }
         _ => None,
     };
-    let (tokens, made) = token_file::tokens(flags.token_file.as_deref())?;
+    let (tokens, made) = token_file::tokens(token_file)?;
     let mut options = HttpOptions::new(tokens);
     options.names.clone_from(&flags.allow_host);
     options.origins.clone_from(&flags.allow_origin);
     options.tls = tls;
     options.insecure = flags.insecure_bind;
     options.sessions = limits;
-    let server = HttpServer::bind(address, options).await.map_err(failed)?;
-    output::message(&format!("serving at {}", server.url()));
-    if let Some(made) = made {
-        output::message(&made);
-    }
-    Ok(server)
+    Ok((options, made))
 }
 
 fn failed(error: HttpError) -> Failure {

@@ -24,20 +24,32 @@ use super::{over_the_workspace, prepare, without_time_limit};
 use crate::failure::Failure;
 use crate::{exit, output};
 pub(crate) use arguments::{EXAMPLES, McpArguments};
+use snippet::Client;
 
 /// Serves until the client is gone or a signal comes.
 pub(crate) fn execute(arguments: McpArguments) -> Result<u8, Failure> {
-    if let Some(client) = arguments.print_config {
-        return snippet::print(client, &arguments);
-    }
     if let Some(workspace) = &arguments.workspace {
         enter(workspace)?;
     }
     let runtime = Runtime::new().map_err(|error| Failure::new("runtime", format!("could not start: {error}")))?;
-    let served = runtime.block_on(serve(arguments));
+    let done = match arguments.print_config {
+        Some(client) => runtime.block_on(describe(client, arguments)),
+        None => runtime.block_on(serve(arguments)),
+    };
     // A read of stdin that is not over would hold up an ordinary end.
     runtime.shutdown_background();
-    served
+    done
+}
+
+/// Prints how a client finds the server, if there could be one: what cannot be served is refused as it would be then.
+async fn describe(client: Client, arguments: McpArguments) -> Result<u8, Failure> {
+    let way = snippet::way(&arguments)?;
+    if let Some(address) = arguments.http.http {
+        http::check(address, &arguments.http)?;
+    }
+    let token_file = arguments.http.token_file.clone();
+    host(arguments).await?.close().await;
+    snippet::print(client, &way, token_file.as_deref())
 }
 
 async fn serve(arguments: McpArguments) -> Result<u8, Failure> {

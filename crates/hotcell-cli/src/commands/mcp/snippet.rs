@@ -1,14 +1,16 @@
 //! `--print-config`: what to put into the configuration of an agent.
 
 use std::ffi::OsString;
+use std::io;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 
 use clap::ValueEnum;
+use hotcell::config::KEYS;
 use serde::Serialize;
 use serde_json::Value;
 
-use super::arguments::McpArguments;
+use super::arguments::{HttpFlags, McpArguments};
 use crate::failure::Failure;
 use crate::output;
 
@@ -35,41 +37,83 @@ pub(crate) enum Client {
 
 /// How the client reaches the server.
 #[derive(Debug)]
-enum Way {
+pub(super) enum Way {
     /// It starts it.
     Command { program: String, arguments: Vec<String> },
     /// It connects to it.
     Url(String),
 }
 
-/// Prints the snippet to stdout, and to stderr where it goes.
-pub(super) fn print(client: Client, arguments: &McpArguments) -> Result<u8, Failure> {
-    let way = match arguments.http.http {
-        Some(address) => Way::Url(url(address, arguments.http.tls_cert.is_some())?),
-        None => command(std::env::args_os().collect(), arguments.workspace.as_deref())?,
-    };
-    let written = output::to_stdout(&client.snippet(&way))?;
-    output::message(&format!("put this into {}", client.place()));
-    if let (Way::Url(_), Some(how)) = (&way, client.token_comes_from()) {
-        output::message(how);
+/// How the client reaches a server with these arguments; the current directory is the workspace.
+pub(super) fn way(arguments: &McpArguments) -> Result<Way, Failure> {
+    match arguments.http.http {
+        Some(address) => Ok(Way::Url(url(address, &arguments.http)?)),
+        None => command(std::env::args_os().collect(), &std::env::current_dir().map_err(no_workspace)?),
+    }
+}
+
+/// Prints the snippet to stdout, and to stderr where it goes and what else to know.
+pub(super) fn print(client: Client, way: &Way, token_file: Option<&Path>) -> Result<u8, Failure> {
+    let written = output::to_stdout(&client.snippet(way))?;
+    output::message(&client.place(way));
+    match way {
+        Way::Command { .. } => {
+            output::message("it is for this project: in a file for all projects it would give each of them this one");
+            let elsewhere =
+                std::env::vars_os().filter_map(|(name, _)| name.into_string().ok()).filter(|n| is_setting(n));
+            for variable in elsewhere {
+                output::message(&format!(
+                    "{variable} is not part of it: give a flag in its place, or see that the agent has it"
+                ));
+            }
+        }
+        Way::Url(_) => {
+            client.token_comes_from().into_iter().for_each(output::message);
+            if token_file.is_none() {
+                output::message("without --token-file the server has another token in every run");
+            }
+        }
     }
     Ok(written)
 }
 
-fn url(address: SocketAddr, tls: bool) -> Result<String, Failure> {
+/// Whether this variable changes what the box is like.
+fn is_setting(variable: &str) -> bool {
+    variable == "HOTCELL_POLICY" || KEYS.iter().any(|key| key.variable == Some(variable))
+}
+
+/// Where clients find the server. One for other machines goes by its first name; an address that stands for all is none.
+fn url(address: SocketAddr, flags: &HttpFlags) -> Result<String, Failure> {
     if address.port() == 0 {
         return Err(Failure::usage("--print-config needs to know the port; give --http one that is not 0"));
     }
-    Ok(format!("{}://{address}/mcp", if tls { "https" } else { "http" }))
+    let place = match flags.allow_host.first().filter(|_| !address.ip().is_loopback()) {
+        Some(name) if has_port(name) => name.clone(),
+        Some(name) => format!("{name}:{}", address.port()),
+        None if address.ip().is_unspecified() => {
+            return Err(Failure::usage(&format!(
+                "--print-config needs a name that clients can connect to, which {} is not; add --allow-host NAME",
+                address.ip()
+            )));
+        }
+        None => address.to_string(),
+    };
+    Ok(format!("{}://{place}/mcp", if flags.tls_cert.is_some() { "https" } else { "http" }))
+}
+
+fn has_port(name: &str) -> bool {
+    name.rsplit_once(':').is_some_and(|(_, port)| port.parse::<u16>().is_ok())
+}
+
+fn no_workspace(error: io::Error) -> Failure {
+    Failure::new("workspace", error)
 }
 
 /// This program with the flags that it was given, and the workspace by its whole path.
-fn command(given: Vec<OsString>, workspace: Option<&Path>) -> Result<Way, Failure> {
-    let failed = |what: &str, error: std::io::Error| Failure::new("config", format!("{what}: {error}"));
-    let program = std::env::current_exe().map_err(|error| failed("the path of this program is not known", error))?;
-    let workspace = std::path::absolute(workspace.unwrap_or(Path::new(".")))
-        .and_then(|path| path.canonicalize())
-        .map_err(|error| failed("the workspace", error))?;
+fn command(given: Vec<OsString>, workspace: &Path) -> Result<Way, Failure> {
+    let program = std::env::current_exe()
+        .map_err(|error| Failure::new("config", format!("the path of this program is not known: {error}")))?;
+    let workspace = workspace.canonicalize().map_err(no_workspace)?;
     let mut arguments = vec!["mcp".to_owned(), "--workspace".to_owned(), text(workspace.into_os_string())?];
     let mut rest = given.into_iter().skip_while(|word| word != "mcp").skip(1);
     while let Some(word) = rest.next() {
@@ -94,15 +138,25 @@ fn text(word: OsString) -> Result<String, Failure> {
 }
 
 impl Client {
-    /// Where its configuration is.
-    fn place(self) -> &'static str {
-        match self {
-            Self::ClaudeCode => ".mcp.json at the top of the project",
-            Self::Codex => "~/.codex/config.toml",
-            Self::Cursor => ".cursor/mcp.json in the project, or ~/.cursor/mcp.json for all projects",
-            Self::Zed => "Zed's settings.json (`zed: open settings file`)",
-            Self::VsCode => ".vscode/mcp.json in the project",
-        }
+    /// Where the snippet goes, and what to do with what is there.
+    fn place(self, way: &Way) -> String {
+        let file = match (self, way) {
+            (Self::ClaudeCode, _) => ".mcp.json at the top of the project",
+            (Self::Codex, _) => ".codex/config.toml in the project (Codex reads it if you trust the project)",
+            (Self::Cursor, _) => ".cursor/mcp.json in the project",
+            (Self::Zed, Way::Command { .. }) => ".zed/settings.json in the project",
+            // It will have the token in it.
+            (Self::Zed, Way::Url(_)) => "Zed's own settings.json (`zed: open settings file`), not the project's",
+            (Self::VsCode, _) => ".vscode/mcp.json in the project",
+        };
+        let entry = match (self, way) {
+            (Self::ClaudeCode | Self::Cursor, _) => "`hotcell` to its `mcpServers`",
+            (Self::Codex, _) => "the table to its end",
+            (Self::Zed, _) => "`hotcell` to its `context_servers`",
+            (Self::VsCode, Way::Command { .. }) => "`hotcell` to its `servers`",
+            (Self::VsCode, Way::Url(_)) => "`hotcell` to its `servers` and the input to its `inputs`",
+        };
+        format!("this goes into {file}; if that is there already, add {entry}")
     }
 
     /// How it gets the token of a server that it connects to.
@@ -249,7 +303,7 @@ mod tests {
         let all: Vec<String> = Client::value_variants()
             .iter()
             .flat_map(|client| [(client, command()), (client, Way::Url("http://127.0.0.1:7700/mcp".to_owned()))])
-            .map(|(client, way)| format!("# {client:?}: {}\n{}", client.place(), client.snippet(&way)))
+            .map(|(client, way)| format!("# {client:?}: {}\n{}", client.place(&way), client.snippet(&way)))
             .collect();
         let golden = include_str!("snippets.golden");
         assert_eq!(all.join("\n"), golden, "if this is meant, write the new text to snippets.golden");
@@ -261,7 +315,7 @@ mod tests {
             ["hotcell", "mcp", "--print-config", "zed", "--preset=offline", "--workspace", "x", "--read", "/opt"];
         let workspace = std::env::current_dir().unwrap();
         let Way::Command { program, arguments } =
-            super::command(given.map(OsString::from).to_vec(), Some(&workspace)).unwrap()
+            super::command(given.map(OsString::from).to_vec(), &workspace).unwrap()
         else {
             panic!("a command was asked for");
         };
