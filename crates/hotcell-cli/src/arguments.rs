@@ -157,7 +157,8 @@ pub(crate) enum Command {
     /// Serve a box and its tools to an agent, by the Model Context Protocol
     ///
     /// The agent gets commands, code and files in a box of its own that is kept between calls. Without any option that is the
-    /// box of `hotcell run` with the workspace as an overlay: nothing reaches your files until the agent asks to commit it.
+    /// box of `hotcell run` with a time limit on each call in place of one on all, and with the workspace as an overlay: nothing
+    /// reaches your files until the agent asks to commit it.
     #[cfg(feature = "mcp")]
     #[command(after_help = crate::commands::mcp::EXAMPLES)]
     Mcp(Box<crate::commands::mcp::McpArguments>),
@@ -468,7 +469,7 @@ pub(crate) struct PolicyFlags {
     #[arg(long, value_name = "NUMBER", help_heading = "Limits", allow_negative_numbers = true)]
     pub(crate) cpus: Option<String>,
 
-    /// CPU time of all processes together [default: 300s]
+    /// CPU time of all processes together [default: 300s; unlimited for mcp]
     #[arg(long, value_name = "DURATION", help_heading = "Limits", allow_negative_numbers = true)]
     pub(crate) cpu_time: Option<String>,
 
@@ -488,7 +489,7 @@ pub(crate) struct PolicyFlags {
     #[arg(long, value_name = "SIZE", help_heading = "Limits", allow_negative_numbers = true)]
     pub(crate) max_output: Option<String>,
 
-    /// Wall-clock time, for example 10s or 5m [default: 300s]
+    /// Wall-clock time, for example 10s or 5m [default: 300s; unlimited for shell, mcp and the prompt of code]
     #[arg(long, value_name = "DURATION", help_heading = "Limits", allow_negative_numbers = true)]
     pub(crate) timeout: Option<String>,
 
