@@ -358,6 +358,16 @@ fn a_snippet_says_what_is_not_in_it() {
     let print = ["mcp", "--print-config", "zed"];
     let told = Ran::of(place.command(&print).env("HOTCELL_PRESET", "offline").output().unwrap());
     assert!(told.code == 0 && told.stderr.contains("HOTCELL_PRESET is not part of it"), "{told:?}");
+    let told = place.hotcell(&[&print[..], &["--env", "KEY=secret"]].concat());
+    assert!(told.code == 0 && told.stderr.contains("the values of --env are in it"), "{told:?}");
+    // Some clients would make another word of this.
+    let variable = ["--env", "KEY=${HOME}"];
+    assert_eq!(place.hotcell(&[&print[..], &variable].concat()).code, 0);
+    for client in ["claude-code", "cursor", "vscode"] {
+        let refused = place.hotcell(&[&["mcp", "--print-config", client], &variable[..]].concat());
+        refused.assert_refused(&["KEY=${HOME}", "something else"]);
+        assert_eq!(refused.text(), "");
+    }
     let told = Ran::of(place.command(&print).env("HOTCELL_MCP_TOKEN", "a-token-of-another-server").output().unwrap());
     assert!(told.code == 0 && !told.stderr.contains("HOTCELL_MCP_TOKEN"), "{told:?}");
 

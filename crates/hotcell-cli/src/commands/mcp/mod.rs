@@ -43,7 +43,7 @@ pub(crate) fn execute(arguments: McpArguments) -> Result<u8, Failure> {
 
 /// Prints how a client finds the server, if there could be one: what cannot be served is refused as it would be then.
 async fn describe(client: Client, arguments: McpArguments) -> Result<u8, Failure> {
-    let way = snippet::way(&arguments)?;
+    let way = snippet::way(client, &arguments)?;
     if let Some(address) = arguments.http.http {
         http::check(address, &arguments.http)?;
     }

@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 
 use clap::ValueEnum;
 use hotcell::config::KEYS;
+use hotcell::text::Printable;
 use serde::Serialize;
 use serde_json::Value;
 
@@ -45,11 +46,13 @@ pub(super) enum Way {
 }
 
 /// How the client reaches a server with these arguments; the current directory is the workspace.
-pub(super) fn way(arguments: &McpArguments) -> Result<Way, Failure> {
-    match arguments.http.http {
-        Some(address) => Ok(Way::Url(url(address, &arguments.http)?)),
-        None => command(std::env::args_os().collect(), &std::env::current_dir().map_err(no_workspace)?),
+pub(super) fn way(client: Client, arguments: &McpArguments) -> Result<Way, Failure> {
+    if let Some(address) = arguments.http.http {
+        return Ok(Way::Url(url(address, &arguments.http)?));
     }
+    let way = command(std::env::args_os().collect(), &std::env::current_dir().map_err(no_workspace)?)?;
+    client.check(&way)?;
+    Ok(way)
 }
 
 /// Prints the snippet to stdout, and to stderr where it goes and what else to know.
@@ -57,8 +60,13 @@ pub(super) fn print(client: Client, way: &Way, token_file: Option<&Path>) -> Res
     let written = output::to_stdout(&client.snippet(way))?;
     output::message(&client.place(way));
     match way {
-        Way::Command { .. } => {
+        Way::Command { arguments, .. } => {
             output::message("it is for this project: in a file for all projects it would give each of them this one");
+            if arguments.iter().any(|word| word == "--env" || word.starts_with("--env=")) {
+                output::message(
+                    "the values of --env are in it: keep the file out of version control if they are secret",
+                );
+            }
             let elsewhere =
                 std::env::vars_os().filter_map(|(name, _)| name.into_string().ok()).filter(|n| is_setting(n));
             for variable in elsewhere {
@@ -157,6 +165,20 @@ impl Client {
             (Self::VsCode, Way::Url(_)) => "`hotcell` to its `servers` and the input to its `inputs`",
         };
         format!("this goes into {file}; if that is there already, add {entry}")
+    }
+
+    /// Whether it starts a command as it is written: some put the value of a variable in the place of its name.
+    fn check(self, way: &Way) -> Result<(), Failure> {
+        let Way::Command { program, arguments } = way else { return Ok(()) };
+        let replaces = matches!(self, Self::ClaudeCode | Self::Cursor | Self::VsCode);
+        match std::iter::once(program).chain(arguments).find(|word| replaces && word.contains("${")) {
+            Some(word) => Err(Failure::new(
+                "config",
+                format!("`{}` has `${{` in it, and the client would put something else there", Printable(word)),
+            )
+            .hint("use a directory, program or flag without it")),
+            None => Ok(()),
+        }
     }
 
     /// How it gets the token of a server that it connects to.
