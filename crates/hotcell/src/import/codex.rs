@@ -159,6 +159,11 @@ pub(super) fn read(importer: &mut Importer, top: &Entry<'_>) -> Result<(), Impor
                 "leave it out; whoever writes your own hotcell.toml decides",
             ),
             "windows" => importer.report.elsewhere(&entry, "is for Windows alone"),
+            "projects" if mode.is_none() && !uses_profile => importer.report.narrower(
+                &entry,
+                &["filesystem.read"],
+                "there the projects that it names can be written, as no sandbox_mode is named; here they can be read",
+            ),
             name if AGENTS_OWN.contains(&name) => {
                 importer.report.elsewhere(&entry, "is about the agent, and not about what code in its sandbox may do");
             }

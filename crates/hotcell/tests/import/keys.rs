@@ -138,6 +138,8 @@ fn every_key_of_codex() {
         ("sandbox_mode", "sandbox_mode = \"danger-full-access\"", "lost"),
         ("sandbox_workspace_write", "sandbox_workspace_write.network_access = true", "lost"),
         ("sandbox_workspace_write", "[sandbox_workspace_write]", "always"),
+        ("projects", "projects.\"/x\".trust_level = \"trusted\"", "narrower"),
+        ("projects", "sandbox_mode = \"read-only\"\nprojects.\"/x\".trust_level = \"trusted\"", "elsewhere"),
         (
             "sandbox_workspace_write",
             "sandbox_mode = \"read-only\"\nsandbox_workspace_write.network_access = true",
