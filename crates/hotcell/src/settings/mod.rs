@@ -11,6 +11,8 @@
 //! above one. A project file can only tighten, also beside `--policy`: whoever wants one to be obeyed entirely names
 //! it with `--policy`, and then it is not read a second time.
 //!
+//! Where the box may write one of the files, it is protected: it is the policy of the next run.
+//!
 //! A user file must belong to the user or to root. No file with somebody else's word in it is obeyed: one that
 //! others may write is an error.
 //!
@@ -30,6 +32,7 @@ mod key_file;
 mod locate;
 mod paths;
 mod remote;
+mod sources;
 #[cfg(test)]
 mod tests;
 mod view;
@@ -130,6 +133,7 @@ impl Settings {
         let not_shown = view::why_not_shown(&cwd, home.as_deref());
         let (preset, languages) = (resolve_preset(&layers).cloned(), resolve_languages(&layers));
         let mut policy = resolve(&layers, &Context { root, home })?;
+        sources::protect(&mut policy.filesystem, &sources, &layers);
         remote::check_server(policy.runtime, &policy.remote)?;
         start_in_view(&mut policy, &cwd, not_shown)?;
         Ok(Self { policy, sources, preset, languages })

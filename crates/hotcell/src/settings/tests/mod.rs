@@ -294,3 +294,34 @@ fn languages_are_the_users_alone() {
     let error = place.error(&place.request("project"));
     assert!(error.starts_with("hotcell.toml:1: a project file may not set `languages`: "), "{error}");
 }
+
+#[test]
+fn the_box_cannot_write_the_policy_of_the_next_run() {
+    let place = Place::new();
+    let policy_file = place.write("project/sub/mine.toml", "[filesystem]\nwrite = [\".\"]\n");
+    let mut request = place.request("project");
+    request.policy_file = Some("sub/mine.toml".into());
+    let access = |request: &Request, path: &Path| {
+        let files = Settings::load(request).unwrap().policy.filesystem;
+        assert!(files.protect.is_sorted());
+        files.effective_access(path)
+    };
+    assert_eq!(access(&request, &policy_file), Access::Read);
+    assert_eq!(access(&request, &place.path("project/sub/other.toml")), Access::Write);
+    // A link is what is read next time, and so is what it leads to.
+    symlink(&policy_file, place.path("project/link.toml")).unwrap();
+    request.policy_file = Some("link.toml".into());
+    assert_eq!(access(&request, &place.path("project/link.toml")), Access::Read);
+    assert_eq!(access(&request, &policy_file), Access::Read);
+    // A file of the user's own, in a home that the box may write.
+    let own = place.write(USER_FILE, "[filesystem]\nwrite = [\"~/\"]\n");
+    assert_eq!(access(&place.request("project"), &own), Access::Read);
+    assert_eq!(access(&place.request("project"), &place.path("home/x")), Access::Write);
+    // Who unprotects a name means it.
+    place.write(USER_FILE, "[filesystem]\nwrite = [\".\"]\nunprotect = [\"hotcell.toml\"]\n");
+    let project = place.write("project/hotcell.toml", "[limits]\nmemory = \"64m\"\n");
+    assert_eq!(access(&place.request("project"), &project), Access::Write);
+    place.write("project/sub/mine.toml", "[filesystem]\nwrite = [\".\"]\nunprotect = [\"sub/mine.toml\"]\n");
+    request.policy_file = Some("sub/mine.toml".into());
+    assert_eq!(access(&request, &policy_file), Access::Write);
+}
