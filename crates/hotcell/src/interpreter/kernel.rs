@@ -426,8 +426,8 @@ impl Kernel {
         let mut feeding: Pin<Box<dyn Future<Output = ()> + Send + '_>> = Box::pin(std::future::pending());
         let (mut is_ready, mut exception, mut hint) = (false, None, None);
         loop {
+            // Neither comes first: one that writes without end is fed all the same.
             let came = tokio::select! {
-                biased;
                 came = self.read(collector) => came,
                 () = &mut feeding => {
                     feeding = Box::pin(std::future::pending());

@@ -2,10 +2,10 @@
 
 use std::time::Duration;
 
-use hotcell::interpreter::{Code, CodeError, CodeStatus, Interpreter, Languages};
+use hotcell::interpreter::{Code, CodeError, CodeStatus, Feed, Interpreter, Languages};
 use hotcell::{Policy, Status};
 
-use super::common::{LONG, eventually, marker, processes_with, text};
+use super::common::{LONG, Place as Host, eventually, marker, processes_with, skip, text};
 use super::place::{Place, value};
 
 #[tokio::test]
@@ -78,20 +78,54 @@ async fn code_has_arguments_and_an_input_of_its_own() {
     let Some(place) = Place::open("once::arguments", "python3").await else { return };
     assert_eq!(Place::said(&place.run(named("", &[])).await), "['-c'] \n");
     assert_eq!(Place::said(&place.run(named("dir/x.py", &["a", "-b"])).await), "['dir/x.py', 'a', '-b'] \n");
-    let feed = || -> hotcell::interpreter::Feed<'static> {
-        Box::new(|mut stdin| {
-            Box::pin(async move {
-                stdin.write_all(b"fed").await.unwrap();
-                stdin.close().await.unwrap();
-            })
-        })
-    };
     let code = named("", &["a"]);
-    let output = place.interpreter.run_with_stdin(&*place.sandbox, &code, &|_| {}, feed()).await.unwrap();
+    let output = place.interpreter.run_with_stdin(&*place.sandbox, &code, &|_| {}, feed(b"fed")).await.unwrap();
     assert_eq!(Place::said(&output), "['-c', 'a'] fed\n");
     let code = Code::new("python", "x").context("main");
-    let refused = place.interpreter.run_with_stdin(&*place.sandbox, &code, &|_| {}, feed()).await;
+    let refused = place.interpreter.run_with_stdin(&*place.sandbox, &code, &|_| {}, feed(b"fed")).await;
     assert!(matches!(refused, Err(CodeError::Invalid { .. })), "{refused:?}");
+    place.close().await;
+}
+
+/// One that writes this and closes it.
+fn feed(text: &'static [u8]) -> Feed<'static> {
+    Box::new(move |mut stdin| {
+        Box::pin(async move {
+            stdin.write_all(text).await.unwrap();
+            stdin.close().await.unwrap();
+        })
+    })
+}
+
+#[tokio::test]
+async fn what_runs_typescript_in_the_place_of_node_gets_arguments_and_the_input() {
+    let host = Host::new();
+    // A stand-in for `deno run --allow-all --no-prompt FILE ARGUMENT`.
+    let file = host.file("bin/deno", "#!/bin/sh\nshift 3; cat \"$1\"; echo; shift; echo \"$@\"; cat\n");
+    std::fs::set_permissions(&file, std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
+    let path = format!("{}:/usr/bin:/bin", host.path().join("bin").display());
+    let policy = Policy::builder().read(host.path()).set_env("PATH", path);
+    let Some(place) = Place::with("once::typescript", "sh", policy).await else { return };
+    let mut code = Code::new("typescript", "const x: number = 1;\n\n# \\n é");
+    code.args = vec!["a".into(), "b".into()];
+    let output = place.interpreter.run_with_stdin(&*place.sandbox, &code, &|_| {}, feed(b"in\nput")).await.unwrap();
+    if output.exception.is_some() {
+        return skip("interpreter once::typescript", "Node takes types off by itself here");
+    }
+    assert_eq!(Place::said(&output), "const x: number = 1;\n\n# \\n é\n\na b\nin\nput");
+    assert_eq!(Place::said(&place.run(code).await), "const x: number = 1;\n\n# \\n é\na b\n");
+    place.close().await;
+}
+
+#[tokio::test]
+async fn code_is_fed_while_it_writes() {
+    let Some(place) = Place::open("once::fed", "bash").await else { return };
+    let text = "more than any pipe holds".repeat(100_000).leak();
+    for code in [Code::new("bash", "cat"), Code::new("python", "import os\nos.execvp('cat', ['cat'])")] {
+        let run = place.interpreter.run_with_stdin(&*place.sandbox, &code, &|_| {}, feed(text.as_bytes()));
+        let output = tokio::time::timeout(LONG, run).await.unwrap().unwrap();
+        assert_eq!((output.status, output.stdout.total), (CodeStatus::Done, text.len() as u64), "{code:?}");
+    }
     place.close().await;
 }
 
