@@ -1,7 +1,7 @@
 //! The protocol over HTTP, as its streamable transport.
 //!
 //! ```text
-//! connection ─▶ guard: Host, Origin, token, type ─▶ body: capped, timed ─▶ seats: whose session ─▶ rmcp ─▶ Server
+//! connection ─▶ lobby: a place ─▶ guard: Host, Origin, token, type ─▶ body: capped, timed ─▶ seats: whose session ─▶ rmcp ─▶ Server
 //! ```
 //!
 //! rmcp speaks the transport; who may speak, how much and for how long is decided here, before it sees a request. Only versions of

@@ -17,7 +17,7 @@ const ANSWERED: &str = "\r\n0\r\n\r\n";
 #[test]
 fn strangers_do_not_lock_clients_out() {
     let few = |options: &mut HttpOptions| {
-        (options.connections, options.strangers) = (3, 4);
+        (options.connections, options.strangers) = (16, 4);
         (options.patience, options.introduction) = (LONG, LONG);
     };
     let Some(server) = Server::start("strangers_do_not_lock_clients_out", few) else { return };
