@@ -5,7 +5,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
-use http::header::{ALLOW, CACHE_CONTROL, CONNECTION, CONTENT_TYPE, HeaderValue, RETRY_AFTER, WWW_AUTHENTICATE};
+use http::header::{
+    ALLOW, CACHE_CONTROL, CONNECTION, CONTENT_TYPE, HeaderName, HeaderValue, RETRY_AFTER, WWW_AUTHENTICATE,
+};
 use http::request::Parts;
 use http::{Method, Request, Response, StatusCode};
 use http_body_util::combinators::BoxBody;
@@ -19,14 +21,14 @@ use serde_json::json;
 use tokio::sync::oneshot;
 use tokio_util::sync::CancellationToken;
 
-use super::guard::{Guard, Refusal};
+use super::guard::{self, Guard, Refusal};
 use super::lobby::Visitor;
 use super::seats::{Seats, SessionLimits};
 use super::tokens::Owner;
 use crate::{Host, Server};
 
 /// The header that names a session.
-const SESSION: &str = "mcp-session-id";
+const SESSION: HeaderName = HeaderName::from_static("mcp-session-id");
 /// How long an answer is kept for a client that lost its connection.
 const KEPT_ANSWERS: Duration = Duration::from_secs(10);
 
@@ -101,18 +103,21 @@ impl Requests {
 
     async fn route(self: &Arc<Self>, owner: Owner, parts: Parts, body: Bytes) -> Result<Answer, Refusal> {
         let unknown = Refusal { status: StatusCode::NOT_FOUND, why: "there is no such session" };
-        let Some(id) = parts.headers.get(SESSION).cloned() else { return self.begin(owner, parts, body).await };
-        let id = id.to_str().ok().filter(|id| self.seats.admit(id, owner)).ok_or(unknown)?;
+        if !parts.headers.contains_key(SESSION) {
+            return self.begin(owner, parts, body).await;
+        }
+        let id =
+            guard::only(&parts.headers, &SESSION).filter(|id| self.seats.admit(id, owner)).ok_or(unknown)?.to_owned();
         if parts.method == Method::DELETE {
-            self.end(id).await;
+            self.end(&id).await;
             let mut answer = Response::new(Full::default().boxed());
             *answer.status_mut() = StatusCode::NO_CONTENT;
             return Ok(answer);
         }
         let answer = self.pass(parts, body).await;
         // A method that does not exist can be the reason too.
-        if answer.status() == StatusCode::NOT_FOUND && !self.is_alive(id).await {
-            self.end(id).await;
+        if answer.status() == StatusCode::NOT_FOUND && !self.is_alive(&id).await {
+            self.end(&id).await;
         }
         Ok(answer)
     }

@@ -222,6 +222,11 @@ impl Session {
         Self { address: self.address, token: token.to_owned(), id: self.id.clone() }
     }
 
+    /// The same client with another session.
+    pub(crate) fn with_id(&self, id: &str) -> Self {
+        Self { address: self.address, token: self.token.clone(), id: id.to_owned() }
+    }
+
     pub(crate) fn ask(&self, method: &str, params: Value) -> Answer {
         self.post(&json!({ "jsonrpc": "2.0", "id": 7, "method": method, "params": params }))
     }

@@ -46,6 +46,16 @@ fn a_session_belongs_to_its_token() {
 }
 
 #[test]
+fn a_request_is_for_one_session() {
+    let Some(server) = Server::start("a_request_is_for_one_session", |_| {}) else { return };
+    let (one, other) = (Session::begin(server.address, FIRST), Session::begin(server.address, FIRST));
+    let both = format!("{}\r\nMcp-Session-Id: {}", one.id, other.id);
+    assert_eq!(one.with_id(&both).ask("ping", json!({})).status, 404);
+    assert_eq!(one.with_id(&format!("{}, {}", one.id, other.id)).ask("ping", json!({})).status, 404);
+    assert_eq!(one.with_id(&other.id).ask("ping", json!({})).status, 200);
+}
+
+#[test]
 fn the_end_of_a_session_ends_a_call_that_runs() {
     let Some(server) = Server::start("the_end_of_a_session_ends_a_call_that_runs", |_| {}) else { return };
     let session = Session::begin(server.address, FIRST);
