@@ -7,7 +7,7 @@ use std::time::Duration;
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
-use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::task::JoinSet;
 use tokio_rustls::TlsAcceptor;
@@ -18,6 +18,8 @@ use super::stalls::Stalls;
 
 /// The most bytes of a request's head.
 const LONGEST_HEAD: usize = 64 << 10;
+/// How long a client may go on sending what nobody wants any more.
+const LINGER: Duration = Duration::from_secs(2);
 /// How long to wait when the system gives no more connections.
 const PAUSE: Duration = Duration::from_millis(100);
 
@@ -81,12 +83,20 @@ async fn talk(
         let requests = Arc::clone(&requests);
         async move { Ok::<_, Infallible>(requests.answer(request, visitor).await) }
     });
-    // How a connection ended is between it and its client.
-    let _ = http1::Builder::new()
+    let connection = http1::Builder::new()
         .timer(TokioTimer::new())
         .header_read_timeout(patience)
         .max_buf_size(LONGEST_HEAD)
         .max_header_size(LONGEST_HEAD)
-        .serve_connection(TokioIo::new(stream), service)
-        .await;
+        .serve_connection(TokioIo::new(stream), service);
+    // How a connection failed is between it and its client.
+    if let Ok(parts) = connection.without_shutdown().await {
+        linger(parts.io.into_inner()).await;
+    }
+}
+
+/// Closes, and hears out a client that is still sending: to close before all was read would take the answer from it.
+async fn linger(mut stream: impl AsyncRead + AsyncWrite + Unpin) {
+    let _ = stream.shutdown().await;
+    let _ = tokio::time::timeout(LINGER, tokio::io::copy(&mut stream, &mut tokio::io::sink())).await;
 }

@@ -87,6 +87,25 @@ fn heads_are_bounded_in_length() {
 }
 
 #[test]
+fn whoever_sends_too_much_hears_so() {
+    let strict = |options: &mut hotcell_mcp::http::HttpOptions| options.longest_body = 4096;
+    let Some(server) = Server::start("whoever_sends_too_much_hears_so", strict) else { return };
+    let body = "x".repeat(4 << 20);
+    let tell = |status: u16, headers: Vec<(&str, &str)>| {
+        let mut stream = TcpStream::connect(server.address).unwrap();
+        stream.write_all(&request("POST", "/mcp", &headers, &body)).expect("the server closes too early");
+        let mut answer = Vec::new();
+        stream.read_to_end(&mut answer).unwrap();
+        assert_eq!(Answer::parse(&answer).status, status);
+    };
+    let good = good(&server);
+    let mut headers: Vec<(&str, &str)> = good.iter().map(|(name, value)| (*name, value.as_str())).collect();
+    tell(413, headers.clone());
+    headers.retain(|(name, _)| *name != "Authorization");
+    tell(401, headers);
+}
+
+#[test]
 fn bodies_are_bounded_in_length_and_time() {
     let impatient = |options: &mut hotcell_mcp::http::HttpOptions| {
         options.longest_body = 4096;
