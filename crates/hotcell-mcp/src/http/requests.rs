@@ -29,6 +29,8 @@ use crate::{Host, Server};
 
 /// The header that names a session.
 const SESSION: HeaderName = HeaderName::from_static("mcp-session-id");
+/// The most values of a body: as a tree, small ones take a hundred times the memory of their text.
+const MOST_VALUES: usize = 100_000;
 /// How long an answer is kept for a client that lost its connection.
 const KEPT_ANSWERS: Duration = Duration::from_secs(10);
 
@@ -96,6 +98,9 @@ impl Requests {
             Err(_) => return Err(Refusal { status: StatusCode::REQUEST_TIMEOUT, why: "the body took too long" }),
         };
         match serde_json::from_slice::<IgnoredAny>(&body) {
+            Ok(_) if values(&body) > MOST_VALUES => {
+                Err(Refusal { status: StatusCode::PAYLOAD_TOO_LARGE, why: "the body has too many values" })
+            }
             Ok(_) => Ok(body),
             Err(_) => Err(Refusal { status: StatusCode::BAD_REQUEST, why: "the body is not JSON" }),
         }
@@ -190,6 +195,21 @@ impl Requests {
         });
         let _ = box_ended.await;
     }
+}
+
+/// How many values a text has that is JSON.
+fn values(json: &[u8]) -> usize {
+    let (mut values, mut quoted, mut escaped) = (1, false, false);
+    for byte in json {
+        match byte {
+            _ if escaped => escaped = false,
+            b'\\' => escaped = true,
+            b'"' => quoted = !quoted,
+            b',' | b'[' | b'{' if !quoted => values += 1,
+            _ => {}
+        }
+    }
+    values
 }
 
 /// A refusal as JSON-RPC has it, and the end of the connection. No header of it grants anything to a page.

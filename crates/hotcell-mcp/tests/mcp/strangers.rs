@@ -4,6 +4,8 @@ use std::io::{Read, Write};
 use std::net::TcpStream;
 use std::time::Duration;
 
+use serde_json::{Value, json};
+
 use super::client::{Answer, Session, initialize, raw, request};
 use super::server::{FIRST, Server};
 
@@ -103,6 +105,17 @@ fn whoever_sends_too_much_hears_so() {
     tell(413, headers.clone());
     headers.retain(|(name, _)| *name != "Authorization");
     tell(401, headers);
+}
+
+#[test]
+fn bodies_are_bounded_in_their_number_of_values() {
+    let Some(server) = Server::start("bodies_are_bounded_in_their_number_of_values", |_| {}) else { return };
+    let session = Session::begin(server.address, FIRST);
+    let with = |filler: Value| session.ask("ping", json!({ "filler": filler })).status;
+    assert_eq!(with(json!(vec![0; 90_000])), 200);
+    assert_eq!(with(json!("[{,\\\",".repeat(100_000))), 200, "a text is one value");
+    assert_eq!(with(json!(vec![0; 100_000])), 413);
+    assert_eq!(with(json!(vec![json!({ "\"": [] }); 50_000])), 413);
 }
 
 #[test]
