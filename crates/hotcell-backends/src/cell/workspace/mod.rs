@@ -23,7 +23,7 @@ mod tests;
 use std::io;
 use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::SystemTime;
 
@@ -94,13 +94,10 @@ struct Shared {
     trees: Vec<OverlayTree>,
     filesystem: FilesystemPolicy,
     running: Arc<AtomicUsize>,
-    state: Mutex<State>,
-}
-
-#[derive(Debug)]
-enum State {
-    Live(Baseline),
-    Discarded,
+    /// Held for as long as trees are compared or changed: on blocking threads only.
+    baseline: Mutex<Baseline>,
+    /// Changed while the baseline is held, read by anybody.
+    discarded: AtomicBool,
 }
 
 impl OverlayWorkspace {
@@ -112,13 +109,13 @@ impl OverlayWorkspace {
         created: SystemTime,
         running: Arc<AtomicUsize>,
     ) -> Self {
-        let state = Mutex::new(State::Live(Baseline::new(created)));
-        Self { shared: Arc::new(Shared { trees: overlays, filesystem, running, state }) }
+        let (baseline, discarded) = (Mutex::new(Baseline::new(created)), AtomicBool::new(false));
+        Self { shared: Arc::new(Shared { trees: overlays, filesystem, running, baseline, discarded }) }
     }
 
-    /// Whether the changes were thrown away, so that what the box sees is no longer worth anything.
+    /// Whether the changes were thrown away, so that what the box sees is no longer worth anything. Never waits.
     pub(crate) fn is_discarded(&self) -> bool {
-        matches!(*self.shared.lock(), State::Discarded)
+        self.shared.discarded.load(Ordering::Acquire)
     }
 
     async fn work<T: Send + 'static>(
@@ -153,9 +150,14 @@ impl Workspace for OverlayWorkspace {
 }
 
 impl Shared {
-    fn lock(&self) -> MutexGuard<'_, State> {
+    /// The baseline, once nobody else works with the trees.
+    fn lock(&self) -> Result<MutexGuard<'_, Baseline>, WorkspaceError> {
         // Every state it can be left in is sound.
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        let baseline = self.baseline.lock().unwrap_or_else(PoisonError::into_inner);
+        if self.discarded.load(Ordering::Acquire) {
+            return Err(WorkspaceError::Lost { reason: "its changes were thrown away; create a new box".to_owned() });
+        }
+        Ok(baseline)
     }
 
     fn check_idle(&self) -> Result<(), WorkspaceError> {
@@ -163,42 +165,21 @@ impl Shared {
     }
 
     fn diff(&self) -> Result<Vec<Change>, WorkspaceError> {
-        let state = self.lock();
-        state.baseline()?;
+        let _unchanged = self.lock()?;
         differences(&self.trees)
     }
 
     fn commit(&self) -> Result<Vec<Change>, WorkspaceError> {
-        let mut state = self.lock();
-        let baseline = state.baseline_mut()?;
-        commit(&self.trees, &self.filesystem, baseline)
+        commit(&self.trees, &self.filesystem, &mut *self.lock()?)
     }
 
     fn discard(&self) -> Result<(), WorkspaceError> {
         self.check_idle()?;
-        *self.lock() = State::Discarded;
+        // A commit that has begun is completed first.
+        let _unchanged = self.baseline.lock().unwrap_or_else(PoisonError::into_inner);
+        self.discarded.store(true, Ordering::Release);
         Ok(())
     }
-}
-
-impl State {
-    fn baseline(&self) -> Result<&Baseline, WorkspaceError> {
-        match self {
-            Self::Live(baseline) => Ok(baseline),
-            Self::Discarded => Err(discarded()),
-        }
-    }
-
-    fn baseline_mut(&mut self) -> Result<&mut Baseline, WorkspaceError> {
-        match self {
-            Self::Live(baseline) => Ok(baseline),
-            Self::Discarded => Err(discarded()),
-        }
-    }
-}
-
-fn discarded() -> WorkspaceError {
-    WorkspaceError::Lost { reason: "its changes were thrown away; create a new box".to_owned() }
 }
 
 /// What the box changed.

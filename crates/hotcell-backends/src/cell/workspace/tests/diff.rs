@@ -168,3 +168,17 @@ async fn nothing_is_answered_while_commands_run_or_after_discarding() {
     assert!(matches!(workspace.commit().await, Err(WorkspaceError::Lost { .. })));
     assert!(!overlay.lower("new").exists());
 }
+
+/// Whoever starts a command asks on a thread that others need.
+#[test]
+fn whether_it_was_discarded_is_answered_while_trees_are_compared() {
+    let overlay = Overlay::new();
+    let workspace = std::sync::Arc::new(overlay.workspace());
+    let comparing = workspace.shared.baseline.lock().unwrap();
+    let (tell, told) = std::sync::mpsc::channel();
+    let asked = std::sync::Arc::clone(&workspace);
+    let asking = std::thread::spawn(move || tell.send(asked.is_discarded()));
+    assert_eq!(told.recv_timeout(std::time::Duration::from_secs(20)), Ok(false));
+    drop(comparing);
+    asking.join().unwrap().unwrap();
+}
