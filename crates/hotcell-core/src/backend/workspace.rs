@@ -29,12 +29,6 @@ pub trait Workspace: Send + Sync {
         self.diff().await
     }
 
-    /// Like [`Workspace::commit`], although commands run: for a caller who knows that they are at rest. A file that is being written is
-    /// committed as far as it is there. A backend that cannot do this says [`WorkspaceError::Busy`].
-    async fn commit_now(&self) -> Result<Vec<Change>, WorkspaceError> {
-        self.commit().await
-    }
-
     /// Throws the changes away.
     async fn discard(&self) -> Result<(), WorkspaceError>;
 }
