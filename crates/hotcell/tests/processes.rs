@@ -338,6 +338,42 @@ async fn a_signal_that_the_caller_sends_is_a_signal_and_a_kill_is_a_cancellation
     assert_eq!(run_in(&*sandbox, sh("exit 3")).await.status(), Status::Exited(3));
 }
 
+#[tokio::test]
+async fn what_was_asked_to_end_is_ended_with_all_it_started() {
+    let Some(engine) = engine("what_was_asked_to_end_is_ended_with_all_it_started").await else { return };
+    let sandbox = engine.create(&Policy::default()).await.unwrap();
+    let long = Duration::from_secs(3600);
+    for (command, grace, status) in [
+        ("trap 'exit 3' TERM", long, Status::Exited(3)),
+        ("true", long, Status::Signaled(15)),
+        ("trap '' TERM", Duration::from_millis(100), Status::Canceled),
+        ("trap '' TERM", Duration::ZERO, Status::Canceled),
+    ] {
+        let mut process = sandbox.spawn(sh(&format!("{command}; echo; while :; do sleep 0.01; done"))).await.unwrap();
+        let mut output = process.take_io().output.unwrap();
+        output.next().await.unwrap();
+        process.stop(grace).await.unwrap();
+        assert_eq!(process.wait().await.unwrap().status, status, "{command}");
+        process.stop(grace).await.unwrap();
+    }
+    // Dropping the handle, or a kill, does not wait until the time is over that daemons have.
+    for dropped in [true, false] {
+        let (leader, daemon) = (marker(), marker());
+        let process = sandbox.spawn(sh(&format!("setsid sleep {daemon} & sleep {leader}"))).await.unwrap();
+        eventually("they run", || processes_with(&leader).len() == 1 && processes_with(&daemon).len() == 1).await;
+        process.stop(long).await.unwrap();
+        eventually("it has ended", || processes_with(&leader).is_empty()).await;
+        assert_eq!(processes_with(&daemon).len(), 1);
+        if dropped {
+            drop(process);
+        } else {
+            process.kill().await.unwrap();
+            assert_eq!(process.wait().await.unwrap().status, Status::Signaled(15));
+        }
+        eventually("nothing is left", || processes_with(&daemon).is_empty()).await;
+    }
+}
+
 /// A process of the host's, ended with the test.
 struct Outside(Child);
 

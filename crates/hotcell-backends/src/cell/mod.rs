@@ -2,6 +2,7 @@
 //!
 //! A backend makes a [`Cell`] and says what is in it with [`Parts`]; everything from there on is the same for all.
 
+pub(crate) mod asked;
 pub(crate) mod environment;
 mod files;
 pub(crate) mod output;

@@ -2,15 +2,17 @@
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use std::time::Duration;
 
 use async_trait::async_trait;
 use hotcell_core::backend::{ProcessError, ProcessId, ProcessIo, ProcessStdin, SandboxedProcess, Signal, TtySize};
 use hotcell_core::outcome::{Outcome, Status};
 use hotcell_linux::{CellError, Running, Signaler, Terminal};
 use tokio::net::unix::pipe;
-use tokio::sync::{Mutex, Notify, watch};
+use tokio::sync::{Mutex, watch};
 use tokio::task::JoinHandle;
 
+use super::asked::{self, Asker};
 use super::output::{Meter, Output, PipeInput, Source, TerminalInput};
 use super::watch::Watch;
 
@@ -28,7 +30,7 @@ pub(super) struct CellProcess {
     io: Mutex<Option<ProcessIo>>,
     unread: Mutex<Option<Output>>,
     meter: Arc<Meter>,
-    canceled: Arc<Notify>,
+    asker: Asker,
     ending: watch::Receiver<Ending>,
     watcher: JoinHandle<()>,
 }
@@ -43,6 +45,7 @@ impl CellProcess {
     /// Starts watching a command that has just been started.
     pub(super) fn new(started: Started) -> Result<Self, std::io::Error> {
         let Started { mut running, watch } = started;
+        let (asker, asked) = asked::channel();
         let (said_ended, ended) = watch::channel(false);
         let terminal = running.take_terminal().map(Terminal::new).transpose()?.map(Arc::new);
         let (source, stdin): (Source, Option<Box<dyn ProcessStdin>>) = match &terminal {
@@ -61,13 +64,13 @@ impl CellProcess {
         let bridged = running.output_ends();
         let output = Output::new(source, Arc::clone(&watch.meter), ended, bridged);
         let (id, signaler) = (ProcessId(u64::from(running.token())), running.signaler());
-        let (canceled, meter) = (Arc::clone(&watch.canceled), Arc::clone(&watch.meter));
+        let meter = Arc::clone(&watch.meter);
         let (send_ending, ending) = watch::channel(None);
         let running_commands = Arc::clone(&watch.shared.running);
         running_commands.fetch_add(1, Ordering::Relaxed);
         let count = CountDown(running_commands);
         let watcher = tokio::spawn(async move {
-            let outcome = watch.run(running).await;
+            let outcome = watch.run(running, asked).await;
             drop(count);
             // In this order: whoever sees the ending finds the output complete.
             let _ = said_ended.send(true);
@@ -81,7 +84,7 @@ impl CellProcess {
             io: Mutex::new(Some(ProcessIo { stdin, output: None })),
             unread: Mutex::new(Some(output)),
             meter,
-            canceled,
+            asker,
             ending,
             watcher,
         })
@@ -103,8 +106,11 @@ impl Drop for CountDown {
 
 impl Drop for CellProcess {
     fn drop(&mut self) {
-        // Aborting drops the `Running`, which kills the command and what it started, unless it has ended.
-        self.watcher.abort();
+        // Aborting drops the `Running`, which kills the command and what it started, unless it has ended. Where its end was asked for, it may
+        // have, and what it started may not: then the watcher hears that nobody can ask any more, and kills that.
+        if !self.asker.has_asked() {
+            self.watcher.abort();
+        }
     }
 }
 
@@ -129,7 +135,12 @@ impl SandboxedProcess for CellProcess {
 
     async fn kill(&self) -> Result<(), ProcessError> {
         // To what has ended this means nothing.
-        self.canceled.notify_one();
+        self.asker.kill();
+        Ok(())
+    }
+
+    async fn stop(&self, grace: Duration) -> Result<(), ProcessError> {
+        self.asker.stop(grace);
         Ok(())
     }
 

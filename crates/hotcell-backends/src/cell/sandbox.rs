@@ -16,7 +16,6 @@ use hotcell_core::plan::{EnforcementReport, Plan};
 use hotcell_linux::notify::Listener;
 use hotcell_linux::seccomp::{Arch, rule};
 use hotcell_linux::{Cell, CellError, Launch, LaunchError, Standard};
-use tokio::sync::Notify;
 use tokio::task::JoinHandle;
 
 use super::files::CellFiles;
@@ -207,7 +206,6 @@ impl Sandbox for CellSandbox {
         let watch = Watch {
             shared: Arc::clone(&self.shared),
             meter: Arc::new(Meter::new(limits.output.value)),
-            canceled: Arc::new(Notify::new()),
             timeout: config.effective_timeout(limits.timeout.value),
             before,
         };

@@ -1,6 +1,8 @@
 //! Watching one command: its time, its output, its memory, its end; and telling truthfully how it ended.
 
+use std::pin::{Pin, pin};
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 use hotcell_core::backend::ProcessError;
@@ -8,19 +10,22 @@ use hotcell_core::capability::{Capability, Control};
 use hotcell_core::outcome::{Outcome, Status, Usage, Violation, ViolationKind};
 use hotcell_linux::cgroup;
 use hotcell_linux::{Ended, Running, Storage, probe};
-use tokio::sync::Notify;
+use tokio::time::Sleep;
 
+use super::asked::{Asked, GRACE};
 use super::output::Meter;
 use super::sandbox::Shared;
 
-/// How long a command has between the request to end and the end.
-const GRACE: Duration = Duration::from_millis(250);
+/// How often a box is looked at to see whether something is left of a command.
+const LOOK_INTERVAL: Duration = Duration::from_millis(10);
 /// How long a killed command may take before its whole box is killed.
 const PATIENCE: Duration = Duration::from_secs(2);
 /// How often a box without cgroups is looked at.
 const SAMPLE_INTERVAL: Duration = Duration::from_millis(50);
 /// A shorter wait than this only costs time of our own.
 const LEAST_WAIT: Duration = Duration::from_millis(2);
+/// Please end.
+const SIGTERM: i32 = 15;
 /// A disk with less room than this is full for any program that writes in blocks.
 const FULL: u64 = 64 * 1024;
 
@@ -28,7 +33,6 @@ const FULL: u64 = 64 * 1024;
 pub(super) struct Watch {
     pub(super) shared: Arc<Shared>,
     pub(super) meter: Arc<Meter>,
-    pub(super) canceled: Arc<Notify>,
     pub(super) timeout: Option<Duration>,
     /// What the box had used when the command was started.
     pub(super) before: Counters,
@@ -36,46 +40,81 @@ pub(super) struct Watch {
 
 impl Watch {
     /// Waits for the end of the command, or brings it about.
-    pub(super) async fn run(self, mut running: Running) -> Result<Outcome, ProcessError> {
+    pub(super) async fn run(self, mut running: Running, mut asked: Asked) -> Result<Outcome, ProcessError> {
         let started = Instant::now();
         let before = self.before;
+        let mut limit = pin!(self.limit(before));
+        let (forced, grace) = tokio::select! {
+            biased;
+            ended = running.wait() => return self.outcome(started, before, ended.ok(), None).await,
+            status = &mut limit => (status, if status == Status::TimedOut { GRACE } else { Duration::ZERO }),
+            grace = asked.stopped() => (Status::Canceled, grace),
+        };
+        if grace.is_zero() {
+            let ended = self.kill(&mut running).await;
+            return self.outcome(started, before, ended, Some(forced)).await;
+        }
+        let mut over = pin!(tokio::time::sleep(grace));
+        let _ = running.signaler().signal(SIGTERM).await;
         let forced = tokio::select! {
             biased;
             ended = running.wait() => {
-                let ended = ended.ok();
-                return self.outcome(started, before, ended, None).await;
+                self.kill_rest(&running, over, asked).await;
+                // Who was asked to end and did has ended by itself; who took too long has not.
+                let forced = (forced != Status::Canceled).then_some(forced);
+                return self.outcome(started, before, ended.ok(), forced).await;
             }
-            () = after(self.timeout) => Status::TimedOut,
-            () = self.meter.exceeded() => Status::Output,
-            () = self.canceled.notified() => Status::Canceled,
-            () = self.cpu_time_used(before) => Status::CpuTime,
-            status = self.sampled_limit(before) => status,
+            // Limits hold until the end.
+            status = limit, if forced == Status::Canceled => status,
+            () = asked.killed() => forced,
+            () = &mut over => forced,
         };
-        let ended = self.end(&mut running, forced).await;
+        let ended = self.kill(&mut running).await;
         self.outcome(started, before, ended, Some(forced)).await
     }
 
-    /// Ends the command and all that it started. A timeout gives it a moment to say goodbye; a limit does not.
-    async fn end(&self, running: &mut Running, why: Status) -> Option<Ended> {
-        let signaler = running.signaler();
-        let mut ended = None;
-        if why == Status::TimedOut {
-            const SIGTERM: i32 = 15;
-            let _ = signaler.signal(SIGTERM).await;
-            ended = tokio::time::timeout(GRACE, running.wait()).await.ok().and_then(Result::ok);
+    /// Returns when the command has reached a limit that is not the kernel's to hold.
+    async fn limit(&self, before: Counters) -> Status {
+        tokio::select! {
+            biased;
+            () = after(self.timeout) => Status::TimedOut,
+            () = self.meter.exceeded() => Status::Output,
+            () = self.cpu_time_used(before) => Status::CpuTime,
+            status = self.sampled_limit(before) => status,
         }
-        // Also when it has ended: its daemons may not have.
-        let _ = signaler.kill_tree().await;
-        if ended.is_some() {
-            // The init does one thing after the other: when it answers this, they are gone.
-            let _ = tokio::time::timeout(PATIENCE, self.shared.cell.sample()).await;
-        } else {
-            match tokio::time::timeout(PATIENCE, running.wait()).await {
-                Ok(result) => ended = result.ok(),
-                Err(_) => self.shared.cell.kill(),
+    }
+
+    /// Kills the command and all that it started.
+    async fn kill(&self, running: &mut Running) -> Option<Ended> {
+        let _ = running.signaler().kill_tree().await;
+        match tokio::time::timeout(PATIENCE, running.wait()).await {
+            Ok(result) => result.ok(),
+            Err(_) => {
+                self.shared.cell.kill();
+                None
             }
         }
-        ended
+    }
+
+    /// Kills what an ended command has left behind: what shuts down behind its shell, within the time that was given to both, and daemons.
+    async fn kill_rest(&self, running: &Running, over: Pin<&mut Sleep>, mut asked: Asked) {
+        // Whether something is left of it can be seen only where nothing else runs; others are not waited for.
+        let is_alone = self.shared.running.load(Ordering::Relaxed) <= 1;
+        let unseen = after((!is_alone).then_some(GRACE));
+        let quiet = async {
+            while self.shared.cell.sample().await.is_ok_and(|sample| sample.tasks > 0) {
+                tokio::time::sleep(LOOK_INTERVAL).await;
+            }
+        };
+        tokio::select! {
+            () = quiet => {}
+            () = asked.killed() => {}
+            () = unseen => {}
+            () = over => {}
+        }
+        let _ = running.signaler().kill_tree().await;
+        // The init does one thing after the other: when it answers this, they are gone.
+        let _ = tokio::time::timeout(PATIENCE, self.shared.cell.sample()).await;
     }
 
     /// Returns when everything in the box together has used the CPU time that the command may use.

@@ -18,8 +18,10 @@ const SIGNAL: &str = include_str!("scripts/signal.sh");
 /// How long a script may take that does little.
 pub(super) const SHORT: Duration = Duration::from_secs(20);
 
-/// How often the request to end is looked after, and how often: a quarter of a second in all.
-const GRACE: &str = "0.05";
+/// How often the script looks whether a command that was asked to end has ended.
+const LOOKS: u32 = 5;
+/// The longest that it waits for that: a server does not run a script for ever.
+const LONGEST_GRACE: Duration = Duration::from_secs(60);
 
 /// The words of a script, before its arguments.
 pub(super) fn script_words(script: &str) -> Vec<String> {
@@ -121,11 +123,27 @@ pub(super) struct Process {
     pub(super) started: u64,
 }
 
-/// Ends a command and all that descends from it; whether nothing of it is left. With `grace` it is first asked to end.
-pub(super) async fn end(link: &dyn Link, process: Process, grace: bool) -> Result<bool, CallError> {
-    let grace = if grace { GRACE } else { "0" };
-    let arguments = [process.number.to_string(), process.started.to_string(), grace.to_owned()];
-    Ok(run(link, END, &arguments, SHORT).await?.output.trim() == "gone")
+/// How a command came to its end.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum End {
+    /// It was asked to end and did; nothing of it is left.
+    ByItself,
+    /// It was killed; nothing of it is left.
+    Killed,
+    /// It is not certain that nothing of it is left.
+    Left,
+}
+
+/// Ends a command and all that descends from it. With a `grace` it is first asked to end.
+pub(super) async fn end(link: &dyn Link, process: Process, grace: Duration) -> Result<End, CallError> {
+    let grace = grace.min(LONGEST_GRACE);
+    let pause = if grace.is_zero() { "0".to_owned() } else { format!("{:.3}", (grace / LOOKS).as_secs_f64()) };
+    let arguments = [process.number.to_string(), process.started.to_string(), pause];
+    Ok(match run(link, END, &arguments, SHORT + grace).await?.output.trim() {
+        "ended gone" => End::ByItself,
+        "gone" => End::Killed,
+        _ => End::Left,
+    })
 }
 
 /// Whether something that was started in the box since it was made still runs.

@@ -11,13 +11,14 @@ use hotcell_core::backend::{
 };
 use hotcell_core::outcome::{Outcome, Status};
 use hotcell_remote::http::{CallError, Why};
-use tokio::sync::{Mutex, Notify, mpsc, oneshot, watch};
+use tokio::sync::{Mutex, mpsc, oneshot, watch};
 use tokio::time::Instant;
 
 use super::inside::{self, Process};
 use super::link::{Control, Event, Events, Started};
 use super::sandbox::Shared;
 use super::watch::{Told, Watch};
+use crate::cell::asked::{self, Asker};
 use crate::cell::output::Meter;
 
 /// How many pieces of output are kept for a reader that is slow. More is not read from the server, which then waits.
@@ -43,7 +44,7 @@ pub(super) struct RemoteProcess {
     /// Until somebody takes it; whoever only waits has it read and thrown away.
     unread: Mutex<Option<RemoteOutput>>,
     meter: Arc<Meter>,
-    canceled: Arc<Notify>,
+    asker: Asker,
     ending: watch::Receiver<Ending>,
 }
 
@@ -59,7 +60,8 @@ impl RemoteProcess {
     pub(super) fn new(id: ProcessId, started: Started, begun: Begun, config: &SpawnConfig, watch: Watch) -> Self {
         let control: Arc<dyn Control> = Arc::from(started.control);
         let (shared, process) = (Arc::clone(&watch.shared), watch.process);
-        let (meter, canceled) = (Arc::clone(&watch.meter), Arc::clone(&watch.canceled));
+        let meter = Arc::clone(&watch.meter);
+        let (asker, asked) = asked::channel();
         let (send_output, output) = mpsc::channel(KEPT);
         let (send_told, told) = oneshot::channel();
         let (send_ending, ending) = watch::channel(None);
@@ -68,7 +70,7 @@ impl RemoteProcess {
         shared.runtime.spawn(pump.run(begun, send_told));
         shared.runtime.spawn(async move {
             let outcome = watch
-                .run(told, || {
+                .run(told, asked, || {
                     let _ = send_silent_at.send(Some(Instant::now() + LAST_WORDS));
                 })
                 .await;
@@ -88,7 +90,7 @@ impl RemoteProcess {
             stdin: Mutex::new(stdin),
             unread: Mutex::new(Some(RemoteOutput(output))),
             meter,
-            canceled,
+            asker,
             ending,
         }
     }
@@ -108,7 +110,7 @@ impl RemoteProcess {
 impl Drop for RemoteProcess {
     fn drop(&mut self) {
         // Its watcher ends it, unless it has ended; both tasks end with it.
-        self.canceled.notify_one();
+        self.asker.kill();
     }
 }
 
@@ -136,7 +138,12 @@ impl SandboxedProcess for RemoteProcess {
 
     async fn kill(&self) -> Result<(), ProcessError> {
         // To what has ended this means nothing.
-        self.canceled.notify_one();
+        self.asker.kill();
+        Ok(())
+    }
+
+    async fn stop(&self, grace: Duration) -> Result<(), ProcessError> {
+        self.asker.stop(grace);
         Ok(())
     }
 

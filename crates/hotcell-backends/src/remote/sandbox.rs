@@ -15,7 +15,7 @@ use hotcell_core::plan::{EnforcementReport, Plan};
 use hotcell_core::policy::Access;
 use hotcell_remote::http::CallError;
 use tokio::runtime::Handle;
-use tokio::sync::{Notify, RwLock, RwLockReadGuard, watch};
+use tokio::sync::{RwLock, RwLockReadGuard, watch};
 
 use super::files::RemoteFiles;
 use super::inside::{self, Facts};
@@ -357,7 +357,6 @@ impl Sandbox for RemoteSandbox {
             shared: Arc::clone(shared),
             process,
             meter: Arc::new(Meter::new(policy.limits.output.value)),
-            canceled: Arc::new(Notify::new()),
             timeout: config.effective_timeout(policy.limits.timeout.value),
             begun,
             running,

@@ -9,19 +9,22 @@ use hotcell_core::capability::Control;
 use hotcell_core::outcome::{Outcome, Status, Usage, Violation, ViolationKind};
 use hotcell_core::policy::{Access, Limits};
 use hotcell_core::text::PrintablePath;
-use tokio::sync::{Notify, OwnedRwLockReadGuard, oneshot};
+use tokio::sync::{OwnedRwLockReadGuard, oneshot};
 
-use super::inside::{self, Process};
+use super::inside::{self, End, Process};
 use super::link::Ended;
 use super::sandbox::Shared;
+use crate::cell::asked::{Asked, GRACE};
 use crate::cell::output::Meter;
+
+/// How long a server may take to say how a command ended that is known to have ended.
+const LAST_WORD: Duration = Duration::from_secs(2);
 
 /// Everything about one command that its watcher needs.
 pub(super) struct Watch {
     pub(super) shared: Arc<Shared>,
     pub(super) process: Process,
     pub(super) meter: Arc<Meter>,
-    pub(super) canceled: Arc<Notify>,
     pub(super) timeout: Option<Duration>,
     pub(super) begun: Instant,
     /// Says that something runs in the box.
@@ -36,10 +39,12 @@ impl Watch {
     pub(super) async fn run(
         self,
         mut told: oneshot::Receiver<Told>,
+        mut asked: Asked,
         killed: impl FnOnce(),
     ) -> Result<Outcome, ProcessError> {
         let shared = Arc::clone(&self.shared);
-        let forced = tokio::select! {
+        let mut grace = Duration::ZERO;
+        let mut forced = tokio::select! {
             biased;
             told = &mut told => {
                 let told = told.unwrap_or_else(|_| Err("its output was lost".to_owned()));
@@ -52,7 +57,11 @@ impl Watch {
             }
             () = after(self.timeout) => Status::TimedOut,
             () = self.meter.exceeded() => Status::Output,
-            () = self.canceled.notified() => Status::Canceled,
+            time = asked.stopped() => {
+                // Its limit holds until the end.
+                grace = self.timeout.map_or(time, |most| time.min(most.saturating_sub(self.begun.elapsed())));
+                Status::Canceled
+            }
             () = shared.closing() => match shared.lost() {
                 Some(reason) => {
                     killed();
@@ -61,28 +70,50 @@ impl Watch {
                 None => Status::Canceled,
             },
         };
+        if forced == Status::TimedOut {
+            grace = GRACE;
+        }
         // Nothing of a box that is being removed has to be ended by itself, unless its files are wanted.
         let removed = shared.is_closing() && !shared.trees.has(Access::Write);
-        if !removed && !self.end(forced == Status::TimedOut).await {
-            shared.give_up("a command in it could not be ended".to_owned());
+        if !removed {
+            let end = self.end(grace, &mut asked).await;
+            if end == End::Left {
+                shared.give_up("a command in it could not be ended".to_owned());
+            }
+            // Who was asked to end and did has ended by itself; who took too long has not.
+            if (end, forced) == (End::ByItself, Status::Canceled)
+                && let Ok(Ok(Ok(ended))) = tokio::time::timeout(LAST_WORD, told).await
+            {
+                forced = status(ended, &shared.plan.policy.limits);
+            }
         }
         killed();
         self.outcome(forced).await
     }
 
-    /// Ends the command; whether it is certain that nothing of it is left.
-    async fn end(&self, grace: bool) -> bool {
-        for _ in 0..2 {
-            if let Ok(gone) = inside::end(&*self.shared.link, self.process, grace).await {
-                return gone;
+    /// Ends the command within this time, or at once if that is asked for.
+    async fn end(&self, grace: Duration, asked: &mut Asked) -> End {
+        if !grace.is_zero() {
+            tokio::select! {
+                end = self.end_within(grace) => return end,
+                () = asked.killed() => {}
             }
         }
-        false
+        self.end_within(Duration::ZERO).await
+    }
+
+    async fn end_within(&self, grace: Duration) -> End {
+        for _ in 0..2 {
+            if let Ok(end) = inside::end(&*self.shared.link, self.process, grace).await {
+                return end;
+            }
+        }
+        End::Left
     }
 
     /// The server cannot say how the command ended. It may still run, so it is ended, or else its box is.
     async fn lost(self, reason: String) -> ProcessError {
-        if !self.end(false).await {
+        if self.end_within(Duration::ZERO).await == End::Left {
             self.shared.give_up(reason.clone());
         }
         ProcessError::Lost { reason }

@@ -185,6 +185,9 @@ mod tests {
         async fn kill(&self) -> Result<(), ProcessError> {
             Ok(())
         }
+        async fn stop(&self, _: std::time::Duration) -> Result<(), ProcessError> {
+            Ok(())
+        }
         async fn resize(&self, _: TtySize) -> Result<(), ProcessError> {
             Err(ProcessError::NoTerminal)
         }

@@ -3,6 +3,7 @@
 use std::fmt;
 use std::io;
 use std::str::FromStr;
+use std::time::Duration;
 
 use async_trait::async_trait;
 
@@ -28,6 +29,11 @@ pub trait SandboxedProcess: Send + Sync {
 
     /// Ends the command and all its descendants, at once. Ending what has already ended is no error.
     async fn kill(&self) -> Result<(), ProcessError>;
+
+    /// Like [`SandboxedProcess::kill`], but politely: SIGTERM to its process group first, and what of it and its descendants still runs
+    /// when `grace` is over is killed. One that ended within that time has ended by itself, one that did not was
+    /// [`Status::Canceled`](crate::outcome::Status::Canceled). This does not wait for the end.
+    async fn stop(&self, grace: Duration) -> Result<(), ProcessError>;
 
     /// Changes the size of its terminal.
     async fn resize(&self, size: TtySize) -> Result<(), ProcessError>;

@@ -191,9 +191,8 @@ fn about_input(_: &Shared) -> String {
 }
 
 fn about_stop(_: &Shared) -> String {
-    "Ends a process in the background: first politely (SIGTERM to it and its group), after two seconds by force with all that it started. What \
-     it has moved out of its group (daemons, setsid) may outlive a polite end; end that with exec_shell and `kill`. Returns how it ended and its \
-     last output. Also ends a context of run_code, by its name. Stop what you do not need any more."
+    "Ends a process in the background and all that it started, first politely (SIGTERM), after at most two seconds by force. Returns how it ended and \
+     its last output. Also ends a context of run_code, by its name. Stop what you do not need any more."
         .to_owned()
 }
 

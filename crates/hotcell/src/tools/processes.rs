@@ -166,8 +166,7 @@ impl Toolbox {
         self.shared.until_closed(write(&self.shared, input)).await
     }
 
-    /// Ends a process in the background. What takes longer than a moment is killed with all that it started; where it ends politely, only
-    /// its group ends with it, and daemons of its own may go on.
+    /// Ends a process in the background with all that it started, politely first.
     pub async fn stop_process(&self, input: StopProcess) -> Result<ProcessOutputResult, ToolError> {
         self.shared.until_closed(stop(&self.shared, input)).await
     }
@@ -307,13 +306,10 @@ async fn stop(shared: &Shared, input: StopProcess) -> Result<ProcessOutputResult
         Err(error) => return forget(shared, &input.process).await?.ok_or(error),
     };
     if let Some(running) = process.handle() {
-        // Politely first: a server may want to write something down.
-        let asked = running.signal(Signal::TERM).await.is_ok();
-        if !asked || tokio::time::timeout(GRACE, process.ended()).await.is_err() {
-            running.kill().await?;
-            drop(running);
-            process.ended().await;
-        }
+        // Politely: a server may want to write something down.
+        running.stop(GRACE).await?;
+        drop(running);
+        process.ended().await;
     }
     read(shared, &process, None)
 }

@@ -80,6 +80,33 @@ async fn what_is_stopped_is_gone_with_all_it_started() {
     assert!(said["output"].as_str().unwrap().contains("bye\n") && said["exit_code"] == 0, "{said}");
 }
 
+/// Its shell ends at once when it is asked to.
+#[tokio::test]
+async fn what_left_the_group_does_not_outlive_a_polite_end() {
+    let Some(bench) = Bench::overlay("what_left_the_group_does_not_outlive_a_polite_end").await else { return };
+    let (child, daemon, other) = (marker(), marker(), marker());
+    // Others in the box are left alone, whatever is said to this one.
+    start(&bench, &format!("sleep {other}")).await;
+    let command = format!("setsid sleep {child} & (setsid sleep {daemon} &) ; echo ready; sleep 600");
+    let process = start(&bench, &command).await;
+    read_until(&bench, &process, "ready").await;
+    eventually("they run", || [&child, &daemon, &other].iter().all(|word| processes_with(word).len() == 1)).await;
+    let said = bench.works("stop_process", json!({"process": process})).await;
+    assert_eq!((&said["status"], &said["signal"]), (&json!("signaled"), &json!(15)));
+    assert_eq!((processes_with(&child), processes_with(&daemon)), (vec![], vec![]));
+    assert_eq!(processes_with(&other).len(), 1);
+}
+
+#[tokio::test]
+async fn a_server_behind_its_shell_has_time_to_say_goodbye() {
+    let Some(bench) = Bench::overlay("a_server_behind_its_shell_has_time_to_say_goodbye").await else { return };
+    let server = "sh -c 'trap \"sleep 0.5; echo saved; exit\" TERM; echo ready; while :; do sleep 0.05; done' & wait";
+    let process = start(&bench, server).await;
+    read_until(&bench, &process, "ready").await;
+    let said = bench.works("stop_process", json!({"process": process})).await;
+    assert!(said["output"].as_str().unwrap().contains("saved") && said["signal"] == 15, "{said}");
+}
+
 #[tokio::test]
 async fn a_flood_is_bounded_and_what_is_lost_is_counted() {
     let limited = |options: &mut ToolboxOptions| options.limits.text = 1000;

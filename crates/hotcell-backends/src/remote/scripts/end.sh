@@ -1,4 +1,4 @@
-# Ends a command and everything that descends from it: PROCESS STARTED GRACE. Says `gone` or `left`.
+# Ends a command and everything that descends from it: PROCESS STARTED GRACE. Says `ended` if it did when it was asked to, and `gone` or `left`.
 LC_ALL=C
 leader=$1 started=$2 grace=$3
 known=
@@ -56,6 +56,7 @@ if [ "$grace" != 0 ] && [ "$ours" = yes ]; then
     sleep "$grace"
     tries=$((tries + 1))
   done
+  look "$leader" || printf 'ended '
 fi
 tries=0
 while :; do

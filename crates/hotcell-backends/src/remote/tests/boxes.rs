@@ -174,6 +174,33 @@ async fn timeouts_output_limits_signals_and_kills() {
     sandbox.destroy().await.unwrap();
 }
 
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_polite_end_is_told_as_it_was_and_leaves_nothing() {
+    let place = place!("a_polite_end_is_told_as_it_was_and_leaves_nothing");
+    let sandbox = place.create(policy()).await;
+    let word = format!("7{}", std::process::id());
+    let left = async || text(&run(&*sandbox, sh(&format!("pgrep -fc '^sleep {word}' || true"))).await);
+    for (command, status) in [
+        ("trap 'exit 9' TERM; while :; do sleep 0.05; done", Status::Exited(9)),
+        ("trap '' TERM; while :; do sleep 0.05; done", Status::Canceled),
+    ] {
+        let process = sandbox.spawn(sh(&format!("setsid sleep {word} & {command}"))).await.unwrap();
+        while left().await != "1\n" {
+            tokio::time::sleep(Duration::from_millis(50)).await;
+        }
+        process.stop(Duration::from_secs(3)).await.unwrap();
+        assert_eq!(process.wait().await.unwrap().status, status, "{command}");
+        assert_eq!(left().await, "0\n", "{command}");
+    }
+    // Whoever changes their mind does not wait.
+    let stubborn = sandbox.spawn(sh("trap '' TERM; while :; do sleep 0.05; done")).await.unwrap();
+    stubborn.stop(Duration::MAX).await.unwrap();
+    stubborn.kill().await.unwrap();
+    let ended = tokio::time::timeout(Duration::from_secs(40), stubborn.wait()).await.expect("it is not killed");
+    assert_eq!(ended.unwrap().status, Status::Canceled);
+    sandbox.destroy().await.unwrap();
+}
+
 /// What has left the tree of its command and holds its output may write on and on: the command's end is told all the same.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn output_without_an_end_does_not_keep_a_killed_command_open() {
