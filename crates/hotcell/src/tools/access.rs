@@ -8,6 +8,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use hotcell_core::backend::{CaptureLimits, FileKind, Files, FilesError, Sandbox, SandboxOutput, SpawnConfig};
+use hotcell_core::outcome::Status;
 use hotcell_core::plan::EnforcementReport;
 use tokio::sync::{RwLock, RwLockReadGuard, watch};
 
@@ -150,20 +151,33 @@ impl Shared {
         }
     }
 
+    /// The longest that a call may ask for.
+    pub(super) fn longest(&self) -> Duration {
+        let longest = self.options.limits.longest;
+        self.options.policy.limits.timeout.value.map_or(longest, |most| most.min(longest))
+    }
+
     /// How long a call may take.
     pub(super) fn time(&self, asked: Option<u64>) -> Result<Duration, ToolError> {
-        let limits = &self.options.limits;
-        let Some(asked) = asked else { return Ok(limits.timeout.min(limits.longest)) };
+        let longest = self.longest();
+        let Some(asked) = asked else { return Ok(self.options.limits.timeout.min(longest)) };
         let time = Duration::from_millis(asked);
         if time.is_zero() {
             return Err(ToolError::invalid("`timeout_ms` is 0").instead("leave it out, or give the command time"));
         }
-        if time > limits.longest {
-            let longest = limits.longest.as_millis();
-            let message = format!("`timeout_ms` is {asked}, and the longest that a call may take is {longest}");
-            return Err(ToolError::invalid(message).instead(format!(
-                "ask for at most {longest}, or start a long command with exec_shell and `background`: true"
-            )));
+        if time > longest {
+            let longest = longest.as_millis();
+            let message = format!("`timeout_ms` is {asked}, and the longest that may be asked for is {longest}");
+            let error = ToolError::invalid(message).instead(format!(
+                "ask for at most {longest}; what runs in the background without `timeout_ms` may run as long as the policy lets it"
+            ));
+            let limits = &self.options.policy.limits;
+            let is_of_policy = limits.timeout.value.is_some_and(|most| most < self.options.limits.longest);
+            let rule = rules::of_limit(limits, Status::TimedOut).filter(|_| is_of_policy);
+            return Err(match rule {
+                Some(rule) => error.rule(rule.name),
+                None => error,
+            });
         }
         Ok(time)
     }

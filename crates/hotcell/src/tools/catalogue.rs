@@ -1,6 +1,7 @@
 //! The tools in one visible list: names, what models are told about them, and which method each one is.
 
 use std::future::Future;
+use std::time::Duration;
 
 use hotcell_core::policy::{Access, NetworkMode};
 use schemars::JsonSchema;
@@ -114,8 +115,8 @@ fn about_exec(shared: &Shared) -> String {
             Some(most) => format!(" they may run for {} s and", most.as_secs()),
             None => String::new(),
         },
-        shared.options.limits.timeout.as_secs(),
-        shared.options.limits.longest.as_millis()
+        shared.options.limits.timeout.min(shared.longest()).as_secs_f64(),
+        shared.longest().as_millis()
     )
 }
 
@@ -128,8 +129,8 @@ fn about_code(shared: &Shared) -> String {
         shared.interpreter.languages().names().join(", "),
         network(shared),
         text::path(&shared.options.workspace),
-        shared.options.limits.timeout.as_secs(),
-        shared.options.limits.longest.as_millis()
+        shared.options.limits.timeout.min(shared.longest()).as_secs_f64(),
+        shared.longest().as_millis()
     )
 }
 
@@ -276,7 +277,7 @@ pub(super) fn definitions(shared: &Shared) -> Vec<ToolDefinition> {
             name: tool.name,
             title: tool.title,
             description: (tool.describe)(shared),
-            input_schema: with_longest((tool.input)(), shared),
+            input_schema: with_limits((tool.input)(), shared),
             output_schema: (tool.output)(),
             read_only: tool.changes == Changes::Nothing,
             destructive: tool.changes == Changes::Host || (tool.changes == Changes::Box && writes),
@@ -285,12 +286,17 @@ pub(super) fn definitions(shared: &Shared) -> Vec<ToolDefinition> {
         .collect()
 }
 
-/// Says how long a call may take where it can be told.
-fn with_longest(mut schema: Value, shared: &Shared) -> Value {
-    let longest = u64::try_from(shared.options.limits.longest.as_millis()).unwrap_or(u64::MAX);
-    for name in ["timeout_ms", "wait_ms"] {
-        if let Some(time) = schema.pointer_mut(&format!("/properties/{name}")).and_then(Value::as_object_mut) {
-            time.insert("maximum".to_owned(), json!(longest));
+/// Says how much a call may ask for, where that is for the toolbox to say.
+fn with_limits(mut schema: Value, shared: &Shared) -> Value {
+    let limits = &shared.options.limits;
+    let millis = |time: Duration| u64::try_from(time.as_millis()).unwrap_or(u64::MAX);
+    for (name, most) in [
+        ("timeout_ms", millis(shared.longest())),
+        ("wait_ms", millis(limits.longest)),
+        ("max_matches", limits.entries as u64),
+    ] {
+        if let Some(number) = schema.pointer_mut(&format!("/properties/{name}")).and_then(Value::as_object_mut) {
+            number.insert("maximum".to_owned(), json!(most));
         }
     }
     schema

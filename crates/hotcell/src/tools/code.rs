@@ -44,6 +44,7 @@ pub struct RunCode {
     pub context: Option<String>,
     /// Milliseconds after which the code is ended.
     #[serde(default)]
+    #[schemars(range(min = 1))]
     pub timeout_ms: Option<u64>,
 }
 

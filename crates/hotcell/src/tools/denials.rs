@@ -104,7 +104,7 @@ fn of_end(shared: &Shared, status: Status, time: Duration, denials: &mut Vec<Den
     let policy = &shared.options.policy;
     if status == Status::TimedOut && policy.limits.timeout.value.is_none_or(|most| time < most) {
         // The policy would have given it more.
-        let longest = shared.options.limits.longest.as_millis();
+        let longest = shared.longest().as_millis();
         let (rule, what) = (format!("timeout_ms = {}", time.as_millis()), format!("the command was {status}"));
         let instead = format!("ask for more with `timeout_ms` (at most {longest}), or run it in the background");
         return add(denials, Denial { rule, what, instead, evidence: Evidence::Box });

@@ -51,6 +51,7 @@ pub struct ExecShell {
     pub env: BTreeMap<String, String>,
     /// Milliseconds after which the command is ended.
     #[serde(default)]
+    #[schemars(range(min = 1))]
     pub timeout_ms: Option<u64>,
     /// Return at once and let the command run on; follow it with process_output, end it with stop_process. For servers and for
     /// anything that takes longer than a minute.
@@ -176,13 +177,8 @@ async fn start(
     let place = shared.processes.place(shared.options.limits.background)?;
     let mut config = config.stdin(StdinMode::Piped);
     // Its time is that of the policy, unless it asks for less.
-    let time = input.timeout_ms.map(Duration::from_millis);
-    if let Some(time) = time {
-        if time.is_zero() {
-            return Err(ToolError::invalid("`timeout_ms` is 0").instead("leave it out, or give the command time"));
-        }
-        config = config.timeout(time);
-    }
+    let time = input.timeout_ms.map(|asked| shared.time(Some(asked))).transpose()?;
+    config.timeout = time;
     // Until it is in the table: a commit must not miss it.
     let _quiet = shared.quiet.read().await;
     let sandbox = shared.sandbox().await?;

@@ -32,6 +32,7 @@ pub struct ListFiles {
     pub path: Option<String>,
     /// How deep to look: 1 (default without a glob) is the directory itself. With a glob the default is all the way down.
     #[serde(default)]
+    #[schemars(range(min = 1, max = DEEPEST))]
     pub depth: Option<u32>,
     /// Only what matches, by its path from the directory on: `*.rs`, `src/**/*.{ts,tsx}`. A glob without `/` matches names at any
     /// depth. `.git` is not looked into unless `path` is inside it.

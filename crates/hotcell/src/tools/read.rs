@@ -22,9 +22,11 @@ pub struct ReadFile {
     pub encoding: Option<ReadEncoding>,
     /// The first line of a text to read, counted from 1.
     #[serde(default)]
+    #[schemars(range(min = 1))]
     pub first_line: Option<u64>,
     /// How many lines of a text to read.
     #[serde(default)]
+    #[schemars(range(min = 1))]
     pub lines: Option<u64>,
     /// With `base64`: the first byte to read, counted from 0. `next_byte` of a result says where to go on.
     #[serde(default)]

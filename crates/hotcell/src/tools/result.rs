@@ -99,6 +99,7 @@ pub(super) fn schema<T: schemars::JsonSchema>() -> Value {
     let settings =
         schemars::generate::SchemaSettings::draft2020_12().with(|settings| settings.inline_subschemas = true);
     let mut schema = settings.into_generator().into_root_schema_for::<T>().to_value();
+    without_format(&mut schema);
     if let Some(object) = schema.as_object_mut() {
         object.remove("title");
         object.remove("$schema");
@@ -106,6 +107,20 @@ pub(super) fn schema<T: schemars::JsonSchema>() -> Value {
         object.entry("properties").or_insert_with(|| json!({}));
     }
     schema
+}
+
+/// Takes out what says how wide a number is in memory: JSON Schema has no such formats, and clients complain of what they do not know.
+fn without_format(value: &mut Value) {
+    match value {
+        Value::Object(object) => {
+            if object.get("format").is_some_and(Value::is_string) {
+                object.remove("format");
+            }
+            object.values_mut().for_each(without_format);
+        }
+        Value::Array(values) => values.iter_mut().for_each(without_format),
+        _ => {}
+    }
 }
 
 /// Like [`schema`], without the `null` that an absent value may also be written as: models take it for an invitation.

@@ -56,6 +56,7 @@ pub struct SearchFiles {
     pub glob: Option<String>,
     /// The most matches to return.
     #[serde(default)]
+    #[schemars(range(min = 1))]
     pub max_matches: Option<u32>,
 }
 

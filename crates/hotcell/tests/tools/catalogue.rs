@@ -52,6 +52,58 @@ async fn every_tool_is_listed_described_and_can_be_called() {
     assert!(!of("exec_shell").destructive && !of("write_file").destructive);
 }
 
+/// All schemas within a schema.
+fn schemas(value: &Value) -> Vec<&Value> {
+    let within = value.as_object().into_iter().flat_map(|object| object.values());
+    let within = within.chain(value.as_array().into_iter().flatten()).flat_map(schemas);
+    std::iter::once(value).chain(within).collect()
+}
+
+#[tokio::test]
+async fn numbers_have_the_bounds_that_hold_and_no_format_of_our_own() {
+    let slow = |options: &mut ToolboxOptions| options.limits.longest = std::time::Duration::from_secs(70);
+    let policy = |place: &Place, policy: hotcell::policy::PolicyBuilder| {
+        policy.overlay(place.path()).timeout(std::time::Duration::from_secs(60))
+    };
+    let test = "numbers_have_the_bounds_that_hold_and_no_format_of_our_own";
+    let Some(bench) = Bench::with(test, policy, slow).await else { return };
+    let tools = bench.toolbox.definitions();
+    assert_eq!(tools.len(), ALL.len());
+    let known = ["date-time", "date", "time", "duration", "uri", "uri-reference", "uuid", "regex", "json-pointer"];
+    let mut numbers = Vec::new();
+    for tool in &tools {
+        for schema in schemas(&tool.input_schema).into_iter().chain(schemas(&tool.output_schema)) {
+            let format = schema["format"].as_str();
+            assert!(format.is_none_or(|format| known.contains(&format)), "{}: {schema}", tool.name);
+        }
+        for (name, property) in tool.input_schema["properties"].as_object().unwrap() {
+            if property["type"] == "integer" {
+                let bound = |key: &str| property[key].as_u64();
+                numbers.push((tool.name, name.as_str(), bound("minimum"), bound("maximum")));
+            }
+        }
+    }
+    let expected = [
+        ("exec_shell", "timeout_ms", Some(1), Some(60_000)),
+        ("run_code", "timeout_ms", Some(1), Some(60_000)),
+        ("read_file", "first_byte", Some(0), None),
+        ("read_file", "first_line", Some(1), None),
+        ("read_file", "lines", Some(1), None),
+        ("list_files", "depth", Some(1), Some(64)),
+        ("search_files", "max_matches", Some(1), Some(1000)),
+        ("process_output", "cursor", Some(0), None),
+        ("process_output", "wait_ms", Some(0), Some(70_000)),
+    ];
+    assert_eq!(numbers, expected);
+    for background in [false, true] {
+        let command = |time: u64| json!({"command": "true", "timeout_ms": time, "background": background});
+        bench.works("exec_shell", command(60_000)).await;
+        for time in [0, 60_001, u64::MAX] {
+            assert_eq!(bench.fails("exec_shell", command(time)).await["kind"], "invalid_input", "{time}");
+        }
+    }
+}
+
 #[tokio::test]
 async fn descriptions_follow_the_policy() {
     let test = "descriptions_follow_the_policy";

@@ -86,8 +86,10 @@ async fn the_time_of_the_policy_is_named_where_it_is_shorter() {
         policy.overlay(place.path()).timeout(std::time::Duration::from_millis(300))
     };
     let Some(bench) = Bench::with(test, short, |_| {}).await else { return };
-    let said = bench.works("exec_shell", json!({"command": "sleep 600", "timeout_ms": 100_000})).await;
+    let said = bench.works("exec_shell", json!({"command": "sleep 600"})).await;
     assert_eq!(said["denials"][0]["rule"], "limits.timeout = \"0.3 s\"", "{said}");
+    let error = bench.fails("exec_shell", json!({"command": "sleep 600", "timeout_ms": 100_000})).await;
+    assert_eq!((&error["kind"], &error["rule"]), (&json!("invalid_input"), &said["denials"][0]["rule"]));
 }
 
 #[tokio::test]
