@@ -23,13 +23,14 @@ mod tests;
 use std::io;
 use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::SystemTime;
 
 use async_trait::async_trait;
 use hotcell_core::backend::{Change, Workspace, WorkspaceError};
 use hotcell_core::policy::FilesystemPolicy;
+use tokio::sync::Mutex;
 
 use apply::Apply;
 use beneath::Seen;
@@ -94,8 +95,8 @@ struct Shared {
     trees: Vec<OverlayTree>,
     filesystem: FilesystemPolicy,
     running: Arc<AtomicUsize>,
-    /// Held for as long as trees are compared or changed: on blocking threads only.
-    baseline: Mutex<Baseline>,
+    /// Held by whoever compares or changes the trees.
+    baseline: Arc<Mutex<Baseline>>,
     /// Changed while the baseline is held, read by anybody.
     discarded: AtomicBool,
 }
@@ -109,7 +110,8 @@ impl OverlayWorkspace {
         created: SystemTime,
         running: Arc<AtomicUsize>,
     ) -> Self {
-        let (baseline, discarded) = (Mutex::new(Baseline::new(created)), AtomicBool::new(false));
+        let baseline = Arc::new(Mutex::new(Baseline::new(created)));
+        let discarded = AtomicBool::new(false);
         Self { shared: Arc::new(Shared { trees: overlays, filesystem, running, baseline, discarded }) }
     }
 
@@ -120,10 +122,15 @@ impl OverlayWorkspace {
 
     async fn work<T: Send + 'static>(
         &self,
-        work: fn(&Shared) -> Result<T, WorkspaceError>,
+        work: fn(&Shared, &mut Baseline) -> Result<T, WorkspaceError>,
     ) -> Result<T, WorkspaceError> {
         let shared = Arc::clone(&self.shared);
-        let done = tokio::task::spawn_blocking(move || work(&shared)).await;
+        // Who waits for a turn holds no thread; who has one keeps it to the end of the work, whether or not somebody waits for that.
+        let mut baseline = Arc::clone(&shared.baseline).lock_owned().await;
+        if self.is_discarded() {
+            return Err(WorkspaceError::Lost { reason: "its changes were thrown away; create a new box".to_owned() });
+        }
+        let done = tokio::task::spawn_blocking(move || work(&shared, &mut baseline)).await;
         done.unwrap_or_else(|error| Err(WorkspaceError::Lost { reason: error.to_string() }))
     }
 }
@@ -145,40 +152,25 @@ impl Workspace for OverlayWorkspace {
     }
 
     async fn discard(&self) -> Result<(), WorkspaceError> {
-        self.work(Shared::discard).await
+        // A commit that has begun is completed first.
+        let _unchanged = self.shared.baseline.lock().await;
+        self.shared.check_idle()?;
+        self.shared.discarded.store(true, Ordering::Release);
+        Ok(())
     }
 }
 
 impl Shared {
-    /// The baseline, once nobody else works with the trees.
-    fn lock(&self) -> Result<MutexGuard<'_, Baseline>, WorkspaceError> {
-        // Every state it can be left in is sound.
-        let baseline = self.baseline.lock().unwrap_or_else(PoisonError::into_inner);
-        if self.discarded.load(Ordering::Acquire) {
-            return Err(WorkspaceError::Lost { reason: "its changes were thrown away; create a new box".to_owned() });
-        }
-        Ok(baseline)
-    }
-
     fn check_idle(&self) -> Result<(), WorkspaceError> {
         if self.running.load(Ordering::Acquire) > 0 { Err(WorkspaceError::Busy) } else { Ok(()) }
     }
 
-    fn diff(&self) -> Result<Vec<Change>, WorkspaceError> {
-        let _unchanged = self.lock()?;
+    fn diff(&self, _: &mut Baseline) -> Result<Vec<Change>, WorkspaceError> {
         differences(&self.trees)
     }
 
-    fn commit(&self) -> Result<Vec<Change>, WorkspaceError> {
-        commit(&self.trees, &self.filesystem, &mut *self.lock()?)
-    }
-
-    fn discard(&self) -> Result<(), WorkspaceError> {
-        self.check_idle()?;
-        // A commit that has begun is completed first.
-        let _unchanged = self.baseline.lock().unwrap_or_else(PoisonError::into_inner);
-        self.discarded.store(true, Ordering::Release);
-        Ok(())
+    fn commit(&self, baseline: &mut Baseline) -> Result<Vec<Change>, WorkspaceError> {
+        commit(&self.trees, &self.filesystem, baseline)
     }
 }
 

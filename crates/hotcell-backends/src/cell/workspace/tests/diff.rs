@@ -170,15 +170,19 @@ async fn nothing_is_answered_while_commands_run_or_after_discarding() {
 }
 
 /// Whoever starts a command asks on a thread that others need.
-#[test]
-fn whether_it_was_discarded_is_answered_while_trees_are_compared() {
+#[tokio::test]
+async fn only_those_wait_for_a_comparison_who_compare() {
     let overlay = Overlay::new();
-    let workspace = std::sync::Arc::new(overlay.workspace());
-    let comparing = workspace.shared.baseline.lock().unwrap();
-    let (tell, told) = std::sync::mpsc::channel();
-    let asked = std::sync::Arc::clone(&workspace);
-    let asking = std::thread::spawn(move || tell.send(asked.is_discarded()));
-    assert_eq!(told.recv_timeout(std::time::Duration::from_secs(20)), Ok(false));
+    let workspace = overlay.workspace();
+    let comparing = workspace.shared.baseline.lock().await;
+    assert!(!workspace.is_discarded());
+    // Many more than there are threads for what blocks.
+    let mut waiting: Vec<_> = (0..2000).map(|_| workspace.diff()).collect();
+    for diff in &mut waiting {
+        assert!(std::future::poll_fn(|context| std::task::Poll::Ready(diff.as_mut().poll(context))).await.is_pending());
+    }
+    let work = tokio::task::spawn_blocking(|| 7);
+    assert_eq!(tokio::time::timeout(std::time::Duration::from_secs(20), work).await.unwrap().unwrap(), 7);
     drop(comparing);
-    asking.join().unwrap().unwrap();
+    assert!(waiting.swap_remove(0).await.unwrap().is_empty());
 }
