@@ -14,7 +14,7 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use hotcell_core::backend::{FileEntry, FileKind, Files, FilesError};
 use hotcell_linux::{Cell, CellError, FileError};
-use rustix::fs::{AtFlags, Dir, FileType, OFlags, Statx, StatxFlags};
+use rustix::fs::{AtFlags, Dir, FallocateFlags, FileType, OFlags, Statx, StatxFlags};
 use rustix::io::Errno;
 
 use super::HOME;
@@ -263,9 +263,27 @@ fn read_at_most(file: File, limit: u64) -> io::Result<Option<Vec<u8>>> {
 }
 
 fn replace_content(mut file: File, bytes: &[u8]) -> io::Result<()> {
-    check_regular(&file)?;
-    file.set_len(0)?;
-    file.write_all(bytes)
+    let (before, size) = (check_regular(&file)?, bytes.len() as u64);
+    if bytes.is_empty() {
+        return file.set_len(0);
+    }
+    // Room for it first: a full disk is no reason to lose what was there.
+    match rustix::fs::fallocate(&file, FallocateFlags::KEEP_SIZE, 0, size) {
+        Ok(()) => {
+            file.write_all(bytes)?;
+            file.set_len(size)
+        }
+        // Not every file system can tell.
+        Err(Errno::OPNOTSUPP | Errno::NOSYS) => {
+            file.set_len(0)?;
+            file.write_all(bytes)
+        }
+        Err(error) => {
+            // What was reserved behind its end until then is not needed.
+            let _ = file.set_len(before);
+            Err(error.into())
+        }
+    }
 }
 
 /// The names in a directory, in no order.

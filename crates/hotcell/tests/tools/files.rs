@@ -240,3 +240,23 @@ async fn long_lists_say_that_they_are_cut() {
     bench.works("exec_shell", json!({"command": "rm 11"})).await;
     assert!(bench.works("list_files", json!({})).await["incomplete"].is_null());
 }
+
+#[tokio::test]
+async fn a_full_disk_does_not_cost_what_was_in_a_file() {
+    let small = |place: &Place, policy: hotcell::policy::PolicyBuilder| policy.overlay(place.path()).disk(8 << 20);
+    let Some(bench) = Bench::with("a_full_disk_does_not_cost_what_was_in_a_file", small, |_| {}).await else { return };
+    bench.works("write_file", json!({"path": "f", "content": "precious"})).await;
+    bench.works("write_file", json!({"path": "empty", "content": ""})).await;
+    bench.works("exec_shell", json!({"command": "cat /dev/zero > /tmp/full; sync"})).await;
+    let much = "x".repeat(100_000);
+    bench.fails("edit_file", json!({"path": "f", "old_text": "precious", "new_text": much})).await;
+    bench.fails("write_file", json!({"path": "f", "content": much})).await;
+    assert_eq!(bench.works("read_file", json!({"path": "f"})).await["content"], "precious");
+    bench.works("write_file", json!({"path": "empty", "content": ""})).await;
+    // What takes no more room is written, and so is everything once there is room.
+    bench.works("edit_file", json!({"path": "f", "old_text": "precious", "new_text": "less"})).await;
+    assert_eq!(bench.works("read_file", json!({"path": "f"})).await["content"], "less");
+    bench.works("exec_shell", json!({"command": "rm /tmp/full"})).await;
+    bench.works("write_file", json!({"path": "f", "content": much})).await;
+    assert_eq!(bench.works("read_file", json!({"path": "f"})).await["size"], 100_000);
+}
