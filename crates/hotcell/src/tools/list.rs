@@ -20,6 +20,10 @@ const MOST_IN_ONE: u64 = 20_000;
 const MOST_DIRECTORIES: usize = 10_000;
 /// The deepest that one call looks.
 const DEEPEST: u32 = 64;
+/// How many streams' worth of text the paths of all entries take.
+const MOST_TEXTS: usize = 4;
+/// How much of a path is shown that could not be listed.
+const SHOWN_PATH: usize = 200;
 /// The longest glob.
 const LONGEST_GLOB: usize = 1024;
 
@@ -127,6 +131,7 @@ async fn list(shared: &Shared, input: ListFiles) -> Result<ListFilesResult, Tool
     let files = access::files(&*sandbox)?;
     let mut walk = Walk::new(shared, top.clone(), depth)?;
     let mut entries = Vec::new();
+    let mut room = shared.options.limits.text.saturating_mul(MOST_TEXTS);
     loop {
         let found = match walk.next(files).await {
             Ok(Some(found)) => found,
@@ -137,11 +142,13 @@ async fn list(shared: &Shared, input: ListFiles) -> Result<ListFilesResult, Tool
             if glob.as_ref().is_some_and(|glob| !glob.matches(&entry.path, &top)) {
                 continue;
             }
-            if entries.len() == shared.options.limits.entries {
+            if entries.len() == shared.options.limits.entries || room == 0 {
                 walk.stop(format!("only {} entries are shown", entries.len()));
                 break;
             }
-            entries.push(listed(shared, &entry));
+            let listed = listed(shared, &entry);
+            room = room.saturating_sub(listed.path.len());
+            entries.push(listed);
         }
     }
     entries.sort_by(|a: &ListedFile, b| a.path.cmp(&b.path));
@@ -215,7 +222,8 @@ impl Walk {
                 Err(FilesError::Lost { reason }) => return Err(FilesError::Lost { reason }),
                 Err(error) if self.seen == 1 => return Err(error),
                 Err(error) => {
-                    let why = format!("{} could not be listed: {error}", text::path(&directory));
+                    let path = text::cut(&text::path(&directory), SHOWN_PATH);
+                    let why = format!("{path} could not be listed: {error}");
                     self.incomplete.get_or_insert(why);
                     continue;
                 }

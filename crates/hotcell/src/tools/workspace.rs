@@ -191,18 +191,13 @@ async fn diff(shared: &Shared, input: WorkspaceDiff) -> Result<WorkspaceDiffResu
     let mut found = overlays(&*sandbox)?.diff_now().await.map_err(|error| workspace_error(shared, error))?;
     found.retain(|change| beneath.as_ref().is_none_or(|beneath| change.path.starts_with(beneath)));
     let total = found.len() as u64;
-    let mut incomplete = None;
-    let most = shared.options.limits.entries;
-    if found.len() > most {
-        found.truncate(most);
-        incomplete = Some(format!("only {most} changes are shown"));
-    }
+    let mut changes = shown_changes(shared, &found);
+    let mut incomplete = (changes.len() < found.len()).then(|| format!("only {} changes are shown", changes.len()));
+    found.truncate(changes.len());
     let deadline = Instant::now() + shared.time(None)?;
     let before = Before::open(shared, &found).await;
     let mut room = shared.options.limits.text.saturating_mul(MOST_RESULTS);
-    let mut changes = Vec::with_capacity(found.len());
-    for change in &found {
-        let mut shown = changed(shared, change);
+    for (change, shown) in found.iter().zip(&mut changes) {
         if room == 0 || Instant::now() >= deadline {
             incomplete.get_or_insert_with(|| "not all differences are shown line by line; ask for a `path`".to_owned());
         } else {
@@ -212,10 +207,20 @@ async fn diff(shared: &Shared, input: WorkspaceDiff) -> Result<WorkspaceDiffResu
             }
             room = room.saturating_sub(shown.diff.as_ref().map_or(0, String::len));
         }
-        changes.push(shown);
     }
     before.close().await;
     Ok(WorkspaceDiffResult { changes, total, incomplete })
+}
+
+/// The first changes, as many as a result has room for: the code in the box decides how long their paths are.
+fn shown_changes(shared: &Shared, found: &[Change]) -> Vec<ChangedFile> {
+    let mut room = shared.options.limits.text.saturating_mul(MOST_RESULTS);
+    let fits = |shown: &ChangedFile| {
+        let fits = room > 0;
+        room = room.saturating_sub(shown.path.len());
+        fits
+    };
+    found.iter().take(shared.options.limits.entries).map(|change| changed(shared, change)).take_while(fits).collect()
 }
 
 fn changed(shared: &Shared, change: &Change) -> ChangedFile {
@@ -346,14 +351,11 @@ async fn commit(shared: &Shared) -> Result<WorkspaceCommitResult, ToolError> {
     let contexts: Vec<String> = shared.interpreter.contexts().iter().map(|context| text::line(&context.name)).collect();
     shared.interpreter.close().await;
     match commit_at_rest(shared, &*sandbox, workspace).await {
-        Ok(changes) => {
-            let shown = changes.iter().take(shared.options.limits.entries);
-            Ok(WorkspaceCommitResult {
-                changes: shown.map(|change| changed(shared, change)).collect(),
-                total: changes.len() as u64,
-                contexts_ended: contexts,
-            })
-        }
+        Ok(changes) => Ok(WorkspaceCommitResult {
+            changes: shown_changes(shared, &changes),
+            total: changes.len() as u64,
+            contexts_ended: contexts,
+        }),
         Err(mut error) => {
             if !contexts.is_empty() {
                 error.message.push_str(&format!("; contexts were ended all the same: {}", contexts.join(", ")));

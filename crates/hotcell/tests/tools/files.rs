@@ -260,3 +260,22 @@ async fn a_full_disk_does_not_cost_what_was_in_a_file() {
     bench.works("write_file", json!({"path": "f", "content": much})).await;
     assert_eq!(bench.works("read_file", json!({"path": "f"})).await["size"], 100_000);
 }
+
+/// The code in the box decides how long paths are.
+#[tokio::test]
+async fn results_with_long_paths_are_bounded() {
+    let Some(bench) = Bench::overlay("results_with_long_paths_are_bounded").await else { return };
+    let make = "d=$(printf 'd%.0s' $(seq 200)); for n in 1 2 3 4 5; do mkdir $d; cd $d; done; \
+                e=$(printf '\\033%.0s' $(seq 200)); for n in $(seq 900); do : > $e$n; done";
+    bench.works("exec_shell", json!({"command": make})).await;
+    for (tool, arguments) in [
+        ("list_files", json!({"depth": 10})),
+        ("list_files", json!({"glob": "*9"})),
+        ("workspace_diff", json!({})),
+        ("workspace_commit", json!({})),
+    ] {
+        let result = bench.call(tool, arguments).await;
+        let sizes = (result.text.len(), result.structured.to_string().len());
+        assert!(!result.is_error && sizes.0 < 400_000 && sizes.1 < 500_000, "{tool}: {sizes:?}");
+    }
+}
