@@ -1,6 +1,7 @@
 //! `workspace_diff` and `workspace_commit`: what was changed in overlays, and how it gets to the user's own files.
 
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::Duration;
 
 use hotcell_core::backend::{Change, ChangeKind, FileKind, Files, Sandbox, Workspace, WorkspaceError};
@@ -9,6 +10,7 @@ use hotcell_core::runtime::RuntimeChoice;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use similar::TextDiff;
+use tokio::sync::oneshot;
 use tokio::time::Instant;
 
 use super::access::{self, Shared};
@@ -168,8 +170,11 @@ impl Toolbox {
 
     /// Applies all that was changed in the overlays to the user's own files.
     pub async fn workspace_commit(&self, _: WorkspaceCommit) -> Result<WorkspaceCommitResult, ToolError> {
-        // Not cut short by closing: what has begun is completed.
-        commit(&self.shared).await
+        // Not cut short by closing or by dropping this future: what has begun is completed, and nothing runs beside it until then.
+        let shared = Arc::clone(&self.shared);
+        let (_waiting, wanted) = oneshot::channel();
+        let done = tokio::spawn(async move { commit(&shared, wanted).await }).await;
+        done.unwrap_or_else(|error| Err(ToolError::new(ErrorKind::Failed, format!("the commit failed: {error}"))))
     }
 }
 
@@ -328,7 +333,8 @@ fn as_text(bytes: Vec<u8>) -> Result<String, String> {
         .and_then(|text| if text.contains('\0') { Err(binary()) } else { Ok(text) })
 }
 
-async fn commit(shared: &Shared) -> Result<WorkspaceCommitResult, ToolError> {
+/// `wanted` ends when nobody waits for the commit any more.
+async fn commit(shared: &Shared, wanted: oneshot::Receiver<()>) -> Result<WorkspaceCommitResult, ToolError> {
     let sandbox = shared.sandbox().await?;
     let workspace = overlays(&*sandbox)?;
     // Held by whoever runs something in the foreground or is about to start something in the background.
@@ -350,7 +356,7 @@ async fn commit(shared: &Shared) -> Result<WorkspaceCommitResult, ToolError> {
     // Threads and children of an idle context go on changing files: what is committed would be neither what was there before nor after.
     let contexts: Vec<String> = shared.interpreter.contexts().iter().map(|context| text::line(&context.name)).collect();
     shared.interpreter.close().await;
-    match commit_at_rest(shared, &*sandbox, workspace).await {
+    match commit_at_rest(shared, &*sandbox, workspace, wanted).await {
         Ok(changes) => Ok(WorkspaceCommitResult {
             changes: shown_changes(shared, &changes),
             total: changes.len() as u64,
@@ -370,6 +376,7 @@ async fn commit_at_rest(
     shared: &Shared,
     sandbox: &dyn Sandbox,
     workspace: &dyn Workspace,
+    mut wanted: oneshot::Receiver<()>,
 ) -> Result<Vec<Change>, ToolError> {
     let left = leftovers(shared, sandbox).await?;
     if !left.is_empty() {
@@ -377,6 +384,9 @@ async fn commit_at_rest(
         return Err(busy(message).instead(
             "end them with exec_shell and `kill`, or wait for their end; start servers with `background`: true",
         ));
+    }
+    if wanted.try_recv() == Err(oneshot::error::TryRecvError::Closed) {
+        return Err(busy("the call was given up".to_owned()));
     }
     workspace.commit().await.map_err(|error| workspace_error(shared, error))
 }

@@ -1,8 +1,9 @@
 //! Overlays: what differs, and how it gets to the user's files.
 
+use hotcell::tools::WorkspaceCommit;
 use serde_json::{Value, json};
 
-use crate::common::{PYTHON, Place, has_program};
+use crate::common::{PYTHON, Place, eventually, has_program, marker, processes_with};
 use crate::support::Bench;
 
 fn change<'a>(said: &'a Value, path: &str) -> &'a Value {
@@ -155,4 +156,42 @@ async fn code_that_runs_on_does_not_tear_a_commit() {
         assert_eq!(std::fs::read_dir(bench.place.join(&format!("round{round}"))).unwrap().count(), 1000);
         assert_eq!(bench.works("workspace_diff", json!({})).await["total"], 0);
     }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_commit_that_nobody_waits_for_is_completed_before_anything_else_runs() {
+    let test = "a_commit_that_nobody_waits_for_is_completed_before_anything_else_runs";
+    let Some(bench) = Bench::overlay(test).await else { return };
+    let make = "mkdir many; for n in $(seq 5000); do echo $n > many/$n; done";
+    bench.works("exec_shell", json!({"command": make})).await;
+    let many = bench.place.join("many");
+    let mut commit = Box::pin(bench.toolbox.workspace_commit(WorkspaceCommit::default()));
+    while !many.join("1").exists() {
+        let _ = tokio::time::timeout(std::time::Duration::from_millis(1), &mut commit).await;
+    }
+    drop(commit);
+    bench.works("exec_shell", json!({"command": "rm -r many"})).await;
+    assert_eq!(std::fs::read_dir(&many).unwrap().count(), 5000);
+}
+
+#[tokio::test]
+async fn a_commit_that_was_given_up_before_it_began_does_nothing() {
+    let test = "a_commit_that_was_given_up_before_it_began_does_nothing";
+    if !has_program(test, "/bin/kill") {
+        return;
+    }
+    let Some(bench) = Bench::overlay(test).await else { return };
+    let word = marker();
+    let leave = format!("echo x > f; setsid sleep {word} >/dev/null 2>&1 &");
+    bench.works("exec_shell", json!({"command": leave})).await;
+    eventually("it runs", || !processes_with(&word).is_empty()).await;
+    // It waits for what still runs.
+    let commit = bench.toolbox.workspace_commit(WorkspaceCommit::default());
+    assert!(tokio::time::timeout(std::time::Duration::from_millis(100), commit).await.is_err());
+    let left = processes_with(&word)[0].to_string();
+    assert!(std::process::Command::new("/bin/kill").args(["-KILL", &left]).status().unwrap().success());
+    // The next call has to wait for the end of that one.
+    bench.works("exec_shell", json!({"command": "true"})).await;
+    assert!(bench.place.listing().is_empty());
+    assert_eq!(bench.works("workspace_commit", json!({})).await["total"], 1);
 }
