@@ -184,13 +184,22 @@ async fn output(shared: &Shared, input: ProcessOutput) -> Result<ProcessOutputRe
 
 fn read(shared: &Shared, process: &Process, cursor: Option<u64>) -> Result<ProcessOutputResult, ToolError> {
     let state = process.state();
-    let (piece, end, tail) = {
+    let (piece, shown, end, tail) = {
         let mut ring = process.ring();
-        let piece = ring.from(cursor.unwrap_or(ring.read_to), shared.options.limits.text, state.ended.is_some());
+        let (cursor, has_ended) = (cursor.unwrap_or(ring.read_to), state.ended.is_some());
+        let mut most = shared.options.limits.text;
+        let (piece, shown) = loop {
+            let piece = ring.from(cursor, most, has_ended);
+            let shown = text::bounded(&piece.bytes, usize::MAX, Returns::EndLines);
+            // What drives terminals takes more room once it is written out: then the rest is for the next call.
+            if most < 8 || shown.text.len() <= shared.options.limits.text.saturating_mul(2) {
+                break (piece, shown);
+            }
+            most /= 2;
+        };
         ring.read_to = piece.next;
-        (piece, ring.end(), state.ended.is_some().then(|| ring.tail()))
+        (piece, shown, ring.end(), has_ended.then(|| ring.tail()))
     };
-    let shown = text::bounded(&piece.bytes, usize::MAX, Returns::EndLines);
     let mut result = ProcessOutputResult {
         process: process.id.clone(),
         running: state.ended.is_none(),

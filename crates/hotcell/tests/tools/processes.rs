@@ -129,6 +129,26 @@ async fn a_flood_is_bounded_and_what_is_lost_is_counted() {
 }
 
 #[tokio::test]
+async fn output_that_grows_by_being_written_out_comes_in_smaller_pieces() {
+    let limited = |options: &mut ToolboxOptions| options.limits.text = 1000;
+    let overlay = |place: &Place, policy: hotcell::policy::PolicyBuilder| policy.overlay(place.path());
+    let test = "output_that_grows_by_being_written_out_comes_in_smaller_pieces";
+    let Some(bench) = Bench::with(test, overlay, limited).await else { return };
+    let process = start(&bench, r"printf '\033%.0s' $(seq 3000); echo; exit 3").await;
+    let mut escapes = 0;
+    loop {
+        let said = bench.works("process_output", json!({"process": process, "wait_ms": 20_000})).await;
+        let output = said["output"].as_str().unwrap();
+        assert!(output.len() <= 2000, "{}", output.len());
+        escapes += output.matches("\\u{1b}").count();
+        if said["running"] == false && said["more"] == false {
+            break;
+        }
+    }
+    assert_eq!(escapes, 3000);
+}
+
+#[tokio::test]
 async fn input_that_nobody_reads_does_not_hold_a_call() {
     let hurried = |options: &mut ToolboxOptions| options.limits.timeout = std::time::Duration::from_millis(300);
     let overlay = |place: &Place, policy: hotcell::policy::PolicyBuilder| policy.overlay(place.path());
