@@ -9,7 +9,7 @@ use super::access::{self, Shared};
 use super::result::Render;
 use super::rules::Wish;
 use super::text::{self, Returns};
-use super::{ErrorKind, Image, ToolError, Toolbox};
+use super::{ErrorKind, Image, ToolError, ToolLimits, Toolbox};
 
 /// What `read_file` takes.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize, JsonSchema)]
@@ -156,12 +156,15 @@ async fn read(shared: &Shared, input: ReadFile) -> Result<ReadFileResult, ToolEr
         }
     };
     drop(sandbox);
-    let name = shared.shown(&path);
-    match input.encoding {
-        Some(ReadEncoding::Base64) => as_base64(shared, name, &bytes, input.first_byte.unwrap_or(0)),
-        None if input.first_line.is_none() && image_type(&bytes).is_some() => as_image(shared, name, &bytes),
-        _ => Ok(as_text(shared, name, &bytes, input.first_line, input.lines)),
-    }
+    let (name, limits) = (shared.shown(&path), shared.options.limits);
+    // Looking at every byte of a large file takes a while: not on the caller's thread.
+    let work = move || match input.encoding {
+        Some(ReadEncoding::Base64) => as_base64(&limits, name, &bytes, input.first_byte.unwrap_or(0)),
+        None if input.first_line.is_none() && image_type(&bytes).is_some() => as_image(&limits, name, &bytes),
+        _ => Ok(as_text(&limits, name, &bytes, input.first_line, input.lines)),
+    };
+    let done = tokio::task::spawn_blocking(work).await;
+    done.unwrap_or_else(|error| Err(ToolError::new(ErrorKind::Failed, format!("the file could not be shown: {error}"))))
 }
 
 fn result(path: String, size: usize, encoding: ContentEncoding) -> ReadFileResult {
@@ -182,7 +185,7 @@ fn result(path: String, size: usize, encoding: ContentEncoding) -> ReadFileResul
     }
 }
 
-fn as_text(shared: &Shared, name: String, bytes: &[u8], first: Option<u64>, lines: Option<u64>) -> ReadFileResult {
+fn as_text(limits: &ToolLimits, name: String, bytes: &[u8], first: Option<u64>, lines: Option<u64>) -> ReadFileResult {
     let first = first.unwrap_or(1).max(1);
     let mut wanted = 0..bytes.len();
     let mut total = 0_u64;
@@ -201,7 +204,7 @@ fn as_text(shared: &Shared, name: String, bytes: &[u8], first: Option<u64>, line
         wanted.start = bytes.len();
     }
     let wanted = bytes.get(wanted).unwrap_or_default();
-    let shown = text::bounded(wanted, shared.options.limits.text, Returns::AreShown);
+    let shown = text::bounded(wanted, limits.text, Returns::AreShown);
     ReadFileResult {
         content: shown.text,
         first_line: Some(first),
@@ -214,12 +217,12 @@ fn as_text(shared: &Shared, name: String, bytes: &[u8], first: Option<u64>, line
     }
 }
 
-fn as_base64(shared: &Shared, name: String, bytes: &[u8], first: u64) -> Result<ReadFileResult, ToolError> {
+fn as_base64(limits: &ToolLimits, name: String, bytes: &[u8], first: u64) -> Result<ReadFileResult, ToolError> {
     let start = usize::try_from(first).ok().filter(|start| *start <= bytes.len()).ok_or_else(|| {
         ToolError::invalid(format!("`first_byte` is {first}, and the file has {} bytes", bytes.len()))
     })?;
     // Four characters hold three bytes.
-    let most = (shared.options.limits.text / 4 * 3).max(3);
+    let most = (limits.text / 4 * 3).max(3);
     let end = bytes.len().min(start.saturating_add(most));
     Ok(ReadFileResult {
         content: STANDARD.encode(&bytes[start..end]),
@@ -229,8 +232,8 @@ fn as_base64(shared: &Shared, name: String, bytes: &[u8], first: u64) -> Result<
     })
 }
 
-fn as_image(shared: &Shared, name: String, bytes: &[u8]) -> Result<ReadFileResult, ToolError> {
-    let most = shared.options.limits.image;
+fn as_image(limits: &ToolLimits, name: String, bytes: &[u8]) -> Result<ReadFileResult, ToolError> {
+    let most = limits.image;
     if bytes.len() as u64 > most {
         let message = format!("`{name}` is an image of {} bytes, {most} are possible", bytes.len());
         return Err(
