@@ -11,6 +11,7 @@ use hotcell_core::backend::{CaptureLimits, FileKind, Files, FilesError, Sandbox,
 use hotcell_core::outcome::Status;
 use hotcell_core::plan::EnforcementReport;
 use tokio::sync::{RwLock, RwLockReadGuard, watch};
+use tokio::time::Instant;
 
 use super::background::Processes;
 use super::rules::{self, Rule, Wish};
@@ -180,6 +181,14 @@ impl Shared {
             });
         }
         Ok(time)
+    }
+
+    /// When a call that started now and says nothing of its time is over.
+    pub(super) fn deadline(&self) -> Instant {
+        /// As good as never, where a host program sets no limit and the clock ends before it.
+        const NEVER: Duration = Duration::from_secs(365 * 24 * 60 * 60);
+        let time = self.options.limits.timeout.min(self.longest());
+        Instant::now() + time.min(NEVER)
     }
 
     /// What a failure of the box's files means under the policy: the kernel has answered, and this says which rule it was.

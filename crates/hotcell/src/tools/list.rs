@@ -204,7 +204,7 @@ impl Walk {
         if depth == 0 {
             return Err(ToolError::invalid("`depth` is 0").instead("1 is the directory itself"));
         }
-        let deadline = Instant::now() + shared.time(None)?;
+        let deadline = shared.deadline();
         let depth = depth.min(DEEPEST);
         Ok(Self { pending: VecDeque::from([(top, 1)]), depth, seen: 0, deadline, incomplete: None })
     }

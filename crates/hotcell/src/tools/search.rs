@@ -123,7 +123,7 @@ async fn search(shared: &Shared, input: SearchFiles) -> Result<SearchFilesResult
     let sandbox = shared.sandbox().await?;
     let files = access::files(&*sandbox)?;
     let most = input.max_matches.map_or(usize::MAX, |most| most.max(1) as usize).min(shared.options.limits.entries);
-    let mut found = Found::new(shared, most, pattern)?;
+    let mut found = Found::new(shared, most, pattern);
     if let Ok(entry) = files.stat(&top).await
         && entry.kind == FileKind::File
     {
@@ -228,17 +228,17 @@ impl Drop for Wanted {
 }
 
 impl Found {
-    fn new(shared: &Shared, most: usize, pattern: Arc<Regex>) -> Result<Self, ToolError> {
-        Ok(Self {
+    fn new(shared: &Shared, most: usize, pattern: Arc<Regex>) -> Self {
+        Self {
             pattern,
             most,
             most_text: shared.options.limits.text.saturating_mul(2),
             shown: 0,
             bytes: 0,
-            deadline: Instant::now() + shared.time(None)?,
+            deadline: shared.deadline(),
             wanted: Wanted::default(),
             result: SearchFilesResult { matches: Vec::new(), files_searched: 0, files_skipped: 0, incomplete: None },
-        })
+        }
     }
 
     /// Whether there is reason to look further.

@@ -199,7 +199,7 @@ async fn diff(shared: &Shared, input: WorkspaceDiff) -> Result<WorkspaceDiffResu
     let mut changes = shown_changes(shared, &found);
     let mut incomplete = (changes.len() < found.len()).then(|| format!("only {} changes are shown", changes.len()));
     found.truncate(changes.len());
-    let deadline = Instant::now() + shared.time(None)?;
+    let deadline = shared.deadline();
     let before = Before::open(shared, &found).await;
     let mut room = shared.options.limits.text.saturating_mul(MOST_RESULTS);
     for (change, shown) in found.iter().zip(&mut changes) {

@@ -105,6 +105,26 @@ async fn numbers_have_the_bounds_that_hold_and_no_format_of_our_own() {
 }
 
 #[tokio::test]
+async fn calls_without_a_limit_of_time_work() {
+    let patient = |options: &mut ToolboxOptions| {
+        options.policy.limits.timeout.value = None;
+        (options.limits.timeout, options.limits.longest) = (std::time::Duration::MAX, std::time::Duration::MAX);
+    };
+    let overlay = |place: &Place, policy: hotcell::policy::PolicyBuilder| policy.overlay(place.path());
+    let Some(bench) = Bench::with("calls_without_a_limit_of_time_work", overlay, patient).await else { return };
+    bench.works("exec_shell", json!({"command": "echo x > f"})).await;
+    bench.works("exec_shell", json!({"command": "sleep 600", "background": true, "timeout_ms": u64::MAX})).await;
+    bench.works("run_code", json!({"language": "bash", "code": "echo x", "timeout_ms": u64::MAX})).await;
+    bench.works("run_code", json!({"language": "bash", "code": "echo x", "context": "main"})).await;
+    bench.works("list_files", json!({})).await;
+    bench.works("search_files", json!({"pattern": "x"})).await;
+    bench.works("process_output", json!({"process": "p1", "wait_ms": 1})).await;
+    bench.works("process_input", json!({"process": "p1", "text": "x"})).await;
+    bench.works("stop_process", json!({"process": "p1"})).await;
+    assert_eq!(bench.works("workspace_diff", json!({})).await["total"], 1);
+}
+
+#[tokio::test]
 async fn descriptions_follow_the_policy() {
     let test = "descriptions_follow_the_policy";
     let Some(closed) = Bench::overlay(test).await else { return };
