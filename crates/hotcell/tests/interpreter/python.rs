@@ -138,6 +138,12 @@ async fn an_exit_is_no_end_of_the_context() {
         ("import sys; sys.exit(3)", CodeStatus::Failed { exit_code: Some(3) }),
         ("raise SystemExit", CodeStatus::Done),
         ("exit('bye')", CodeStatus::Failed { exit_code: Some(1) }),
+        ("raise SystemExit(-2)", CodeStatus::Failed { exit_code: Some(254) }),
+        ("raise SystemExit(1 << 80)", CodeStatus::Failed { exit_code: Some(255) }),
+        (
+            "class E(SystemExit):\n    code = property(lambda self: 1 / 0)\nraise E",
+            CodeStatus::Failed { exit_code: Some(1) },
+        ),
     ] {
         let output = place.tell("python", source).await;
         assert_eq!((output.status, output.context_was_replaced), (status, false), "{source}");

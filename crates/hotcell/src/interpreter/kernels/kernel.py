@@ -352,11 +352,16 @@ def raised(error):
 
 
 def exit_code(error):
-    if error.code is None:
-        return 0
-    if isinstance(error.code, int):
-        return error.code & 0xFF
-    print(error.code, file=sys.stderr)
+    """As Python itself has it; an exit of a kind of its own may be unable to say with what."""
+    try:
+        code = error.code
+        if code is None:
+            return 0
+        if isinstance(code, int):
+            return code & 0xFF if -(1 << 63) <= code < 1 << 63 else 0xFF
+        print(code, file=sys.stderr)
+    except Exception:
+        pass
     return 1
 
 
