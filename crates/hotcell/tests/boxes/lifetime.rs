@@ -74,7 +74,10 @@ pub(crate) async fn a_killed_command_is_canceled(place: &Place) {
 pub(crate) async fn dropping_the_box_ends_everything(place: &Place) {
     let word = marker();
     let sandbox = place.engine.create(&place.policy().build().unwrap()).await.unwrap();
-    let _process = sandbox.spawn(sh(&format!("setsid sleep {word} & sleep {word}"))).await.unwrap();
+    let mut process =
+        sandbox.spawn(sh(&format!("setsid sleep {word} & sleep 0.2; echo ready; sleep {word}"))).await.unwrap();
+    // What does not run yet cannot be seen to end.
+    assert!(process.take_io().output.unwrap().next().await.is_some());
     drop(sandbox);
     eventually("everything in the box has ended", || processes_with(&word).is_empty()).await;
 }
