@@ -148,9 +148,10 @@ fn a_session_with_a_process_in_the_background_is_not_idle() {
     let test = "a_session_with_a_process_in_the_background_is_not_idle";
     let Some(server) = Server::start(test, short) else { return };
     let session = Session::begin(server.address, FIRST);
+    // Before the other: what is younger than a process that is stopped may end with it.
+    let word = linger(&session);
     let started = session.call("exec_shell", json!({ "command": "sleep 600", "background": true })).result();
     let process = &started["structuredContent"]["process"];
-    let word = linger(&session);
     std::thread::sleep(Duration::from_secs(5));
     assert!(runs(&word), "nobody asked for anything, and something ran");
     assert_eq!(session.call("stop_process", json!({ "process": process })).status, 200);
