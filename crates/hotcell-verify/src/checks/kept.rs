@@ -11,10 +11,8 @@ use crate::arena::Arena;
 use crate::target::{Boxed, in_full};
 
 /// Longer than anything here takes; what has not come to its end by then is hanging.
-#[allow(dead_code, reason = "soon")]
-pub(super) const LONG: Duration = Duration::from_secs(5);
+pub(super) const LONG: Duration = Duration::from_secs(20);
 /// What a naive program may take before it counts as hanging: it has nothing to do.
-#[allow(dead_code, reason = "soon")]
 pub(super) const SHORT: Duration = Duration::from_millis(300);
 
 /// The policy that most attempts start from: the default one, which shows the intruder.
