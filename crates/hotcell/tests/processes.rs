@@ -374,6 +374,22 @@ async fn what_was_asked_to_end_is_ended_with_all_it_started() {
     }
 }
 
+#[tokio::test]
+async fn what_took_too_long_is_ended_with_all_it_started_although_nobody_waits() {
+    let name = "what_took_too_long_is_ended_with_all_it_started_although_nobody_waits";
+    let Some(engine) = engine(name).await else { return };
+    let sandbox = engine.create(&Policy::default()).await.unwrap();
+    let (leader, daemon) = (marker(), marker());
+    let config = sh(&format!("setsid sleep {daemon} & echo; exec sleep {leader}")).timeout(Duration::from_secs(2));
+    let mut process = sandbox.spawn(config).await.unwrap();
+    let mut output = process.take_io().output.unwrap();
+    output.next().await;
+    eventually("it has ended", || processes_with(&leader).is_empty()).await;
+    // The daemon has a moment to end by itself.
+    drop(process);
+    eventually("nothing is left", || processes_with(&daemon).is_empty()).await;
+}
+
 /// A process of the host's, ended with the test.
 struct Outside(Child);
 

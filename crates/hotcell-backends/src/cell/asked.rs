@@ -31,11 +31,6 @@ impl Asker {
         });
     }
 
-    /// Whether its end was asked for.
-    pub(crate) fn has_asked(&self) -> bool {
-        self.0.borrow().is_some()
-    }
-
     /// It is to end now, whatever was asked for before.
     pub(crate) fn kill(&self) {
         self.0.send_replace(Some(Duration::ZERO));

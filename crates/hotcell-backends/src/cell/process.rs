@@ -10,7 +10,6 @@ use hotcell_core::outcome::{Outcome, Status};
 use hotcell_linux::{CellError, Running, Signaler, Terminal};
 use tokio::net::unix::pipe;
 use tokio::sync::{Mutex, watch};
-use tokio::task::JoinHandle;
 
 use super::asked::{self, Asker};
 use super::output::{Meter, Output, PipeInput, Source, TerminalInput};
@@ -32,7 +31,6 @@ pub(super) struct CellProcess {
     meter: Arc<Meter>,
     asker: Asker,
     ending: watch::Receiver<Ending>,
-    watcher: JoinHandle<()>,
 }
 
 /// What a command is started with, besides the command itself.
@@ -69,7 +67,9 @@ impl CellProcess {
         let running_commands = Arc::clone(&watch.shared.running);
         running_commands.fetch_add(1, Ordering::Relaxed);
         let count = CountDown(running_commands);
-        let watcher = tokio::spawn(async move {
+        // It is never aborted: when the handle is dropped it hears that nobody can ask any more, and kills what is left of the command, also
+        // where the command itself has ended already.
+        tokio::spawn(async move {
             let outcome = watch.run(running, asked).await;
             drop(count);
             // In this order: whoever sees the ending finds the output complete.
@@ -86,7 +86,6 @@ impl CellProcess {
             meter,
             asker,
             ending,
-            watcher,
         })
     }
 
@@ -101,16 +100,6 @@ struct CountDown(Arc<std::sync::atomic::AtomicUsize>);
 impl Drop for CountDown {
     fn drop(&mut self) {
         self.0.fetch_sub(1, Ordering::Relaxed);
-    }
-}
-
-impl Drop for CellProcess {
-    fn drop(&mut self) {
-        // Aborting drops the `Running`, which kills the command and what it started, unless it has ended. Where its end was asked for, it may
-        // have, and what it started may not: then the watcher hears that nobody can ask any more, and kills that.
-        if !self.asker.has_asked() {
-            self.watcher.abort();
-        }
     }
 }
 
