@@ -58,6 +58,9 @@ pub(super) enum Phase {
 pub(super) struct Progress {
     pub(super) id: u64,
     pub(super) phase: Phase,
+    has_begun: bool,
+    /// Whether it began only when it had been told to stop.
+    began_late: bool,
     /// The moment that is waited for.
     pub(super) until: Option<Instant>,
     deadline: Option<Instant>,
@@ -69,7 +72,17 @@ pub(super) struct Progress {
 impl Progress {
     pub(super) fn new(id: u64, begin_by: Instant, deadline: Option<Instant>) -> Self {
         let until = Some(deadline.map_or(begin_by, |deadline| deadline.min(begin_by)));
-        Self { id, phase: Phase::Asked, until, deadline, why: None, call: None, stderr_ended: false }
+        Self {
+            id,
+            phase: Phase::Asked,
+            has_begun: false,
+            began_late: false,
+            until,
+            deadline,
+            why: None,
+            call: None,
+            stderr_ended: false,
+        }
     }
 
     /// Whether the time of the call is over.
@@ -78,10 +91,23 @@ impl Progress {
     }
 
     pub(super) fn begin(&mut self) {
-        if self.phase == Phase::Asked {
-            self.phase = Phase::Running;
-            self.until = self.deadline;
+        let is_first = !std::mem::replace(&mut self.has_begun, true);
+        match self.phase {
+            Phase::Asked => {
+                self.phase = Phase::Running;
+                self.until = self.deadline;
+            }
+            Phase::Ending if is_first => {
+                self.until = Some(Instant::now() + GRACE);
+                self.began_late = true;
+            }
+            _ => {}
         }
+    }
+
+    /// Whether it has to be told again to stop: before it began, it could not know what was meant. True once.
+    pub(super) fn must_be_told_again(&mut self) -> bool {
+        std::mem::take(&mut self.began_late) && self.phase == Phase::Ending
     }
 
     pub(super) fn end_because(&mut self, why: Why) {

@@ -284,6 +284,9 @@ impl Kernel {
                         self.unfinished = None;
                         return Ok(Asked::Ended(call));
                     }
+                    if progress.must_be_told_again() {
+                        self.interrupt(id).await;
+                    }
                 }
             }
         }
@@ -390,6 +393,9 @@ impl Kernel {
                 }
                 if progress.finished().is_some() {
                     return true;
+                }
+                if progress.must_be_told_again() {
+                    self.interrupt(id).await;
                 }
             }
             false

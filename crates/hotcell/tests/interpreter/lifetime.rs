@@ -188,6 +188,38 @@ async fn a_call_ends_in_time_and_on_demand_while_its_process_starts() {
     Arc::into_inner(place).unwrap().close().await;
 }
 
+/// The process is stopped until the interrupt has reached it: then that comes before the code.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn code_that_is_interrupted_before_it_begins_ends_and_the_variables_stay() {
+    let Some(place) = Place::open("lifetime::early", "python3").await else { return };
+    let stop = "import os, threading\nx = 5\ndef stop():\n    open('/tmp/stopped', 'w').write(str(os.getpid()))\n    os.kill(os.getpid(), 19)\n\
+                threading.Timer(0.01, stop).start()";
+    place.tell("python", stop).await;
+    let is_stopped = "until grep -q 'State:.T' /proc/$(cat /tmp/stopped)/status; do sleep 0.05; done";
+    assert_eq!(place.run(Code::new("bash", is_stopped)).await.status, CodeStatus::Done);
+    let go_on = "pid=$(cat /tmp/stopped)\n\
+                 until grep -q 'ShdPnd:.*2$' /proc/$pid/status; do sleep 0.05; done; kill -CONT $pid";
+    let endless = Code::new("python", "import time\ntime.sleep(1000)").context("main").timeout(SHORT);
+    let (output, helper) = tokio::join!(place.run(endless), place.run(Code::new("bash", go_on)));
+    assert_eq!((output.status, output.context_was_replaced), (CodeStatus::TimedOut, false));
+    assert_eq!(helper.status, CodeStatus::Done);
+    assert_eq!(value(&place.tell("python", "x").await), "5");
+    place.close().await;
+}
+
+#[tokio::test]
+async fn code_that_is_interrupted_while_it_begins_does_not_run() {
+    let Some(place) = Place::open("lifetime::begin", "python3").await else { return };
+    // Asked for between the message that the code begins and the code.
+    let trap = "import linecache, os, signal\nclass Cache(dict):\n    def __setitem__(self, name, value):\n        \
+                linecache.cache = {}\n        os.kill(os.getpid(), signal.SIGINT)\n\
+                linecache.cache = Cache()\nran = False";
+    place.tell("python", trap).await;
+    assert_eq!(place.tell("python", "ran = True").await.status, CodeStatus::Interrupted);
+    assert_eq!(value(&place.tell("python", "ran").await), "False");
+    place.close().await;
+}
+
 #[tokio::test]
 async fn a_call_ends_in_time_where_earlier_code_keeps_its_process_busy() {
     let Some(place) = Place::open("lifetime::busy", "node").await else { return };

@@ -374,6 +374,9 @@ def execute(source, names):
     try:
         try:
             state.in_code = True
+            if state.interrupted:
+                # It came when the host knew already that this begins.
+                raise KeyboardInterrupt
             body, last = compiled(source, name)
             evaluate(body, names)
             if last is not None:
@@ -441,6 +444,8 @@ def main():
         out.restore("stdout")
         error_out.restore("stderr")
         signal.signal(signal.SIGINT, on_interrupt)
+        # What came before is of an earlier call, or is repeated when the host hears that this one begins.
+        state.interrupted = False
         out.send({"type": "begin", "id": state.call})
         ended = execute(request["code"], module.__dict__)
         sys.setrecursionlimit(limit)
