@@ -114,6 +114,12 @@ impl Context {
         self.count.load(Ordering::Relaxed) == 0
     }
 
+    /// Whether it has nothing to keep, and nobody else knows of it. Only for whoever holds the list of all.
+    fn is_unused(self: &Arc<Self>) -> bool {
+        let has_kernel = self.kernel.try_lock().map_or(true, |kernel| kernel.is_some());
+        self.is_fresh() && !self.is_lost() && !has_kernel && Arc::strong_count(self) == 1
+    }
+
     fn is_busy(&self) -> bool {
         self.busy.load(Ordering::Acquire)
     }
@@ -197,6 +203,8 @@ impl Contexts {
             }
             return Ok(Arc::clone(context));
         }
+        // A place that a call took which ended before its process was ready, or before anybody waited for that, is free again.
+        all.retain(|_, context| !context.is_unused());
         if all.len() >= MOST {
             let names: Vec<&str> = all.keys().map(String::as_str).collect();
             let reason = format!(

@@ -188,6 +188,16 @@ async fn a_call_ends_in_time_and_on_demand_while_its_process_starts() {
     Arc::into_inner(place).unwrap().close().await;
 }
 
+#[tokio::test]
+async fn a_call_that_ends_before_its_process_is_ready_takes_no_place() {
+    let Some(place) = Place::open("lifetime::places", "python3").await else { return };
+    for n in 0..9 {
+        let code = Code::new("python", "1").context(format!("c{n}")).timeout(Duration::from_nanos(1));
+        assert_eq!(place.run(code).await.status, CodeStatus::TimedOut);
+    }
+    place.close().await;
+}
+
 /// The process is stopped until the interrupt has reached it: then that comes before the code.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn code_that_is_interrupted_before_it_begins_ends_and_the_variables_stay() {
