@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::future::Future;
 use std::path::{Path, PathBuf};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use hotcell_core::backend::{CaptureLimits, FileKind, Files, FilesError, Sandbox, SandboxOutput, SpawnConfig};
@@ -36,7 +36,7 @@ pub(super) struct Shared {
     /// Held, shared, by whoever runs something in the foreground or starts something in the background; a commit waits for nobody.
     pub(super) quiet: RwLock<()>,
     /// Held by whoever changes a file that it has read, so that no change is lost.
-    pub(super) edits: tokio::sync::Mutex<()>,
+    pub(super) edits: Arc<tokio::sync::Mutex<()>>,
     /// Held by each call; none once the toolbox is closed.
     sandbox: RwLock<Option<Box<dyn Sandbox>>>,
     closed: watch::Sender<bool>,
@@ -82,7 +82,7 @@ impl Shared {
             processes: Processes::default(),
             shell,
             quiet: RwLock::default(),
-            edits: tokio::sync::Mutex::default(),
+            edits: Arc::default(),
             sandbox: RwLock::new(Some(sandbox)),
             closed: watch::Sender::new(false),
             engine: Mutex::new(Some(engine.clone())),
@@ -108,6 +108,24 @@ impl Shared {
             _ = closing.wait_for(|closed| *closed) => Err(closed()),
             done = work => done,
         }
+    }
+
+    /// Does work that changes files, when nobody else does. What has begun is completed although nobody waits for it any more: a write goes on
+    /// when its future is dropped, and must not do so beside the next one.
+    pub(super) async fn change<T, W>(self: &Arc<Self>, work: impl FnOnce(Arc<Self>) -> W) -> Result<T, ToolError>
+    where
+        T: Send + 'static,
+        W: Future<Output = Result<T, ToolError>> + Send + 'static,
+    {
+        let turn = async { Ok(Arc::clone(&self.edits).lock_owned().await) };
+        let edits = self.until_closed(turn).await?;
+        let (shared, work) = (Arc::clone(self), work(Arc::clone(self)));
+        let done = tokio::spawn(async move {
+            let _edits = edits;
+            shared.until_closed(work).await
+        });
+        let failed = |error| ToolError::new(ErrorKind::Failed, format!("the change failed: {error}"));
+        done.await.unwrap_or_else(|error| Err(failed(error)))
     }
 
     pub(super) async fn close(&self) {

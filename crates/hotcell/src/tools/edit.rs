@@ -1,5 +1,7 @@
 //! `edit_file`: replaces exact text in a file of the box.
 
+use std::path::PathBuf;
+
 use memchr::memmem::Finder;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -66,25 +68,23 @@ impl Render for EditFileResult {
 impl Toolbox {
     /// Replaces text in a file of the box.
     pub async fn edit_file(&self, input: EditFile) -> Result<EditFileResult, ToolError> {
-        self.shared.until_closed(edit(&self.shared, input)).await
+        let path = self.shared.path(&input.path)?;
+        if input.old_text.is_empty() {
+            return Err(ToolError::invalid("`old_text` is empty")
+                .instead("name the text to replace; write_file makes new files"));
+        }
+        if input.old_text == input.new_text {
+            return Err(ToolError::invalid("`old_text` and `new_text` are the same"));
+        }
+        check_size(&self.shared, input.old_text.len().max(input.new_text.len()))?;
+        // Two edits at the same time would lose one of them.
+        self.shared.change(|shared| async move { edit(&shared, path, input).await }).await
     }
 }
 
-async fn edit(shared: &Shared, input: EditFile) -> Result<EditFileResult, ToolError> {
-    let path = shared.path(&input.path)?;
-    if input.old_text.is_empty() {
-        return Err(
-            ToolError::invalid("`old_text` is empty").instead("name the text to replace; write_file makes new files")
-        );
-    }
-    if input.old_text == input.new_text {
-        return Err(ToolError::invalid("`old_text` and `new_text` are the same"));
-    }
-    check_size(shared, input.old_text.len().max(input.new_text.len()))?;
+async fn edit(shared: &Shared, path: PathBuf, input: EditFile) -> Result<EditFileResult, ToolError> {
     let sandbox = shared.sandbox().await?;
     let files = access::files(&*sandbox)?;
-    // Two edits at the same time would lose one of them.
-    let _edits = shared.edits.lock().await;
     let before = match files.read(&path, shared.options.limits.file).await {
         Ok(bytes) => bytes,
         Err(error) => return Err(shared.files_error(&*sandbox, &error, &path, Wish::Read).await),

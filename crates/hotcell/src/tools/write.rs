@@ -1,6 +1,6 @@
 //! `write_file`: creates or replaces a file of the box.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -68,22 +68,21 @@ impl Render for WriteFileResult {
 impl Toolbox {
     /// Creates or replaces a file of the box.
     pub async fn write_file(&self, input: WriteFile) -> Result<WriteFileResult, ToolError> {
-        self.shared.until_closed(write(&self.shared, input)).await
+        let path = self.shared.path(&input.path)?;
+        let bytes = match input.encoding {
+            Some(WriteEncoding::Base64) => STANDARD
+                .decode(input.content.as_bytes())
+                .map_err(|error| ToolError::invalid(format!("`content` is not Base64: {error}")))?,
+            _ => input.content.into_bytes(),
+        };
+        check_size(&self.shared, bytes.len())?;
+        self.shared.change(|shared| async move { write(&shared, path, bytes).await }).await
     }
 }
 
-async fn write(shared: &Shared, input: WriteFile) -> Result<WriteFileResult, ToolError> {
-    let path = shared.path(&input.path)?;
-    let bytes = match input.encoding {
-        Some(WriteEncoding::Base64) => STANDARD
-            .decode(input.content.as_bytes())
-            .map_err(|error| ToolError::invalid(format!("`content` is not Base64: {error}")))?,
-        _ => input.content.into_bytes(),
-    };
-    check_size(shared, bytes.len())?;
+async fn write(shared: &Shared, path: PathBuf, bytes: Vec<u8>) -> Result<WriteFileResult, ToolError> {
     let sandbox = shared.sandbox().await?;
     let files = access::files(&*sandbox)?;
-    let _edits = shared.edits.lock().await;
     let created = matches!(files.stat(&path).await, Err(FilesError::NotFound { .. }));
     match put(files, &path, &bytes).await {
         Ok(()) => Ok(WriteFileResult { path: shared.shown(&path), size: bytes.len() as u64, created }),

@@ -2,7 +2,7 @@
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-use hotcell::tools::ToolboxOptions;
+use hotcell::tools::{ToolboxOptions, WriteFile};
 use serde_json::json;
 
 use crate::common::Place;
@@ -119,6 +119,22 @@ async fn parallel_edits_lose_nothing() {
     }
     let said = bench.works("read_file", json!({"path": "f"})).await;
     assert_eq!(said["content"], (0..40).map(|n| format!("[{n}]\n")).collect::<String>());
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_write_that_nobody_waits_for_does_not_go_on_beside_the_next() {
+    let test = "a_write_that_nobody_waits_for_does_not_go_on_beside_the_next";
+    let Some(bench) = Bench::overlay(test).await else { return };
+    let large = "x".repeat(8 << 20);
+    for round in 0..40 {
+        let write = bench.toolbox.write_file(WriteFile::new("f", large.clone()));
+        let _ = tokio::time::timeout(std::time::Duration::from_micros(250 * round), write).await;
+        bench.works("write_file", json!({"path": "f", "content": "short"})).await;
+        // Whatever is still being written is there soon.
+        tokio::time::sleep(std::time::Duration::from_millis(10)).await;
+        let said = bench.works("exec_shell", json!({"command": "wc -c < f"})).await;
+        assert_eq!(said["stdout"], "5\n", "round {round}");
+    }
 }
 
 #[tokio::test]
