@@ -235,7 +235,11 @@ impl Shared {
         let policy = &self.options.policy;
         match rules::of_path(policy, path, wish) {
             Some(rule) if rule.names_path => Some(rule),
-            by_text => real_path(sandbox, path).await.and_then(|real| rules::of_path(policy, &real, wish)).or(by_text),
+            by_text => {
+                // A commit is refused where something runs.
+                let Ok(_quiet) = self.quiet.try_read() else { return by_text };
+                real_path(sandbox, path).await.and_then(|real| rules::of_path(policy, &real, wish)).or(by_text)
+            }
         }
     }
 

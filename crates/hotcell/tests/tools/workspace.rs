@@ -158,6 +158,30 @@ async fn code_that_runs_on_does_not_tear_a_commit() {
     }
 }
 
+/// Where a link leads is asked in the box, with a command.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_call_that_looks_for_the_name_of_a_rule_ends_no_contexts() {
+    let policy = |place: &Place, policy: hotcell::policy::PolicyBuilder| {
+        place.file("secret/key", "hunter2");
+        std::os::unix::fs::symlink("secret/key", place.join("leads-there")).unwrap();
+        policy.overlay(place.path()).deny(place.join("secret"))
+    };
+    let test = "a_call_that_looks_for_the_name_of_a_rule_ends_no_contexts";
+    let Some(bench) = Bench::with(test, policy, |_| {}).await else { return };
+    let toolbox = bench.toolbox.clone();
+    let reads = tokio::spawn(async move {
+        loop {
+            toolbox.call("read_file", json!({"path": "leads-there"}), None).await;
+        }
+    });
+    for _ in 0..20 {
+        bench.works("run_code", json!({"language": "bash", "code": "true", "context": "main"})).await;
+        let commit = bench.call("workspace_commit", json!({})).await;
+        assert!(!commit.is_error || !commit.text.contains("contexts were ended"), "{}", commit.text);
+    }
+    reads.abort();
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn a_commit_that_nobody_waits_for_is_completed_before_anything_else_runs() {
     let test = "a_commit_that_nobody_waits_for_is_completed_before_anything_else_runs";
