@@ -80,6 +80,10 @@ impl Watch {
             if end == End::Left {
                 shared.give_up("a command in it could not be ended".to_owned());
             }
+            // Limits hold until the end.
+            if forced == Status::Canceled && self.meter.is_over() {
+                forced = Status::Output;
+            }
             // Who was asked to end and did has ended by itself; who took too long has not.
             if (end, forced) == (End::ByItself, Status::Canceled)
                 && let Ok(Ok(Ok(ended))) = tokio::time::timeout(LAST_WORD, told).await
@@ -91,12 +95,14 @@ impl Watch {
         self.outcome(forced).await
     }
 
-    /// Ends the command within this time, or at once if that is asked for.
+    /// Ends the command within this time, or at once if that is asked for, if its box is being removed, or if it writes too much.
     async fn end(&self, grace: Duration, asked: &mut Asked) -> End {
         if !grace.is_zero() {
             tokio::select! {
                 end = self.end_within(grace) => return end,
                 () = asked.killed() => {}
+                () = self.shared.closing() => {}
+                () = self.meter.exceeded() => {}
             }
         }
         self.end_within(Duration::ZERO).await

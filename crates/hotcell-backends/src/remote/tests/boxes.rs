@@ -201,6 +201,38 @@ async fn a_polite_end_is_told_as_it_was_and_leaves_nothing() {
     sandbox.destroy().await.unwrap();
 }
 
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_polite_end_does_not_outlast_the_output_limit() {
+    let place = place!("a_polite_end_does_not_outlast_the_output_limit");
+    let sandbox = place.create(policy().timeout(Duration::from_secs(600)).output(100_000)).await;
+    let mut process =
+        sandbox.spawn(sh("trap 'while :; do echo much; done' TERM; echo; sleep 600 & wait")).await.unwrap();
+    let mut output = process.take_io().output.unwrap();
+    output.next().await.unwrap();
+    process.stop(Duration::MAX).await.unwrap();
+    let ended = async {
+        while output.next().await.is_some() {}
+        process.wait().await.unwrap().status
+    };
+    assert_eq!(tokio::time::timeout(Duration::from_secs(40), ended).await.expect("it goes on"), Status::Output);
+    sandbox.destroy().await.unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_polite_end_does_not_hold_up_the_end_of_its_box() {
+    let place = place!("a_polite_end_does_not_hold_up_the_end_of_its_box");
+    let tree = place.tree();
+    let sandbox = place.create(policy().timeout(Duration::from_secs(600)).write(&tree).cwd(&tree)).await;
+    let script = "trap '' TERM; echo x > written; echo; while :; do sleep 0.05; done";
+    let mut process = sandbox.spawn(sh(script)).await.unwrap();
+    let mut output = process.take_io().output.unwrap();
+    output.next().await.unwrap();
+    process.stop(Duration::MAX).await.unwrap();
+    sandbox.destroy().await.unwrap();
+    assert_eq!(process.wait().await.unwrap().status, Status::Canceled);
+    assert_eq!(fs::read_to_string(tree.join("written")).unwrap(), "x\n");
+}
+
 /// What has left the tree of its command and holds its output may write on and on: the command's end is told all the same.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn output_without_an_end_does_not_keep_a_killed_command_open() {
