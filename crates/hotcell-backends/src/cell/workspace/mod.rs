@@ -138,12 +138,10 @@ impl OverlayWorkspace {
 #[async_trait]
 impl Workspace for OverlayWorkspace {
     async fn diff(&self) -> Result<Vec<Change>, WorkspaceError> {
-        self.shared.check_idle()?;
-        self.work(Shared::diff).await
+        self.work(Shared::diff_at_rest).await
     }
 
     async fn commit(&self) -> Result<Vec<Change>, WorkspaceError> {
-        self.shared.check_idle()?;
         self.work(Shared::commit).await
     }
 
@@ -161,8 +159,14 @@ impl Workspace for OverlayWorkspace {
 }
 
 impl Shared {
+    /// For whoever holds the baseline: a command may start while one waits for that.
     fn check_idle(&self) -> Result<(), WorkspaceError> {
         if self.running.load(Ordering::Acquire) > 0 { Err(WorkspaceError::Busy) } else { Ok(()) }
+    }
+
+    fn diff_at_rest(&self, baseline: &mut Baseline) -> Result<Vec<Change>, WorkspaceError> {
+        self.check_idle()?;
+        self.diff(baseline)
     }
 
     fn diff(&self, _: &mut Baseline) -> Result<Vec<Change>, WorkspaceError> {
@@ -170,6 +174,7 @@ impl Shared {
     }
 
     fn commit(&self, baseline: &mut Baseline) -> Result<Vec<Change>, WorkspaceError> {
+        self.check_idle()?;
         commit(&self.trees, &self.filesystem, baseline)
     }
 }

@@ -169,6 +169,24 @@ async fn nothing_is_answered_while_commands_run_or_after_discarding() {
     assert!(!overlay.lower("new").exists());
 }
 
+#[tokio::test]
+async fn a_command_that_starts_while_others_compare_is_seen() {
+    let overlay = Overlay::new();
+    write(overlay.upper("new"), "x");
+    let workspace = overlay.workspace();
+    let comparing = workspace.shared.baseline.lock().await;
+    let mut waiting = [workspace.diff(), workspace.commit()];
+    for call in &mut waiting {
+        assert!(std::future::poll_fn(|context| std::task::Poll::Ready(call.as_mut().poll(context))).await.is_pending());
+    }
+    overlay.running.store(1, Ordering::Release);
+    drop(comparing);
+    for call in waiting {
+        assert!(matches!(call.await, Err(WorkspaceError::Busy)));
+    }
+    assert!(!overlay.lower("new").exists());
+}
+
 /// Whoever starts a command asks on a thread that others need.
 #[tokio::test]
 async fn only_those_wait_for_a_comparison_who_compare() {
