@@ -18,8 +18,10 @@ const SIGNAL: &str = include_str!("scripts/signal.sh");
 /// How long a script may take that does little.
 pub(super) const SHORT: Duration = Duration::from_secs(20);
 
-/// How often the script looks whether a command that was asked to end has ended.
-const LOOKS: u32 = 5;
+/// How long the script that ends a command waits before it looks again whether one that was asked to end has ended.
+const LOOK_INTERVAL: Duration = Duration::from_millis(100);
+/// How often it looks at most, with longer waits: looking takes time too.
+const MOST_LOOKS: u32 = 100;
 /// The longest that it waits for that: a server does not run a script for ever.
 const LONGEST_GRACE: Duration = Duration::from_secs(60);
 
@@ -137,13 +139,21 @@ pub(super) enum End {
 /// Ends a command and all that descends from it. With a `grace` it is first asked to end.
 pub(super) async fn end(link: &dyn Link, process: Process, grace: Duration) -> Result<End, CallError> {
     let grace = grace.min(LONGEST_GRACE);
-    let pause = if grace.is_zero() { "0".to_owned() } else { format!("{:.3}", (grace / LOOKS).as_secs_f64()) };
-    let arguments = [process.number.to_string(), process.started.to_string(), pause];
+    let (looks, pause) = looks(grace);
+    let pause = format!("{:.3}", pause.as_secs_f64());
+    let arguments = [process.number.to_string(), process.started.to_string(), looks.to_string(), pause];
     Ok(match run(link, END, &arguments, SHORT + grace).await?.output.trim() {
         "ended gone" => End::ByItself,
         "gone" => End::Killed,
         _ => End::Left,
     })
+}
+
+/// How often to look within this time, and how long to wait in between.
+fn looks(grace: Duration) -> (u32, Duration) {
+    let looks = grace.as_millis().div_ceil(LOOK_INTERVAL.as_millis());
+    let looks = u32::try_from(looks).unwrap_or(MOST_LOOKS).min(MOST_LOOKS);
+    (looks, grace.checked_div(looks).unwrap_or_default())
 }
 
 /// Whether something that was started in the box since it was made still runs.
@@ -179,6 +189,16 @@ mod tests {
         let facts = read_facts(GOOD, &Limits::default()).unwrap();
         assert_eq!((facts.directory.as_str(), facts.home.as_str(), facts.uid), ("/tmp/.hotcell-x", "/root", 0));
         assert_eq!((facts.process_option, facts.environment["PATH"].as_str()), (Some('p'), "/bin:/usr/bin"));
+    }
+
+    #[test]
+    fn whoever_ends_soon_is_not_waited_for_long() {
+        let milliseconds = Duration::from_millis;
+        assert_eq!(looks(Duration::ZERO), (0, Duration::ZERO));
+        assert_eq!(looks(milliseconds(1)), (1, milliseconds(1)));
+        assert_eq!(looks(milliseconds(150)), (2, milliseconds(75)));
+        assert_eq!(looks(milliseconds(2000)), (20, milliseconds(100)));
+        assert_eq!(looks(LONGEST_GRACE), (100, milliseconds(600)));
     }
 
     #[test]

@@ -1,6 +1,6 @@
-# Ends a command and everything that descends from it: PROCESS STARTED GRACE. Says `ended` if it did when it was asked to, and `gone` or `left`.
+# Ends a command and everything that descends from it: PROCESS STARTED LOOKS PAUSE. With LOOKS it is first asked to end. Says `ended` if it did when it was asked to, and `gone` or `left`.
 LC_ALL=C
-leader=$1 started=$2 grace=$3
+leader=$1 started=$2 looks=$3 pause=$4
 known=
 # Looks at a process; whether it runs. Its name may hold anything, newlines too, and its first thread may be dead while others run.
 # One that is there and cannot be read is not known to be gone.
@@ -47,13 +47,13 @@ victims() {
 }
 is_gone() { [ "$found" = " " ] && [ "$unclear" = no ]; }
 victims
-if [ "$grace" != 0 ] && [ "$ours" = yes ]; then
+if [ "$looks" != 0 ] && [ "$ours" = yes ]; then
   kill -TERM "-$leader" 2>/dev/null
   tries=0
-  while [ "$tries" -lt 5 ]; do
+  while [ "$tries" -lt "$looks" ]; do
     victims
     is_gone && break
-    sleep "$grace"
+    sleep "$pause"
     tries=$((tries + 1))
   done
   look "$leader" || printf 'ended '

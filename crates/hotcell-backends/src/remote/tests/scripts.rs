@@ -77,7 +77,7 @@ fn a_command_is_ended_with_all_that_descends_from_it() {
         );
         let (_child, process, started) = start(shell, &script);
         until(|| processes_with(&word) >= 3);
-        let ended = Command::new(shell).args(["-c", END, "hotcell", &process, &started, "0.01"]).output().unwrap();
+        let ended = Command::new(shell).args(["-c", END, "hotcell", &process, &started, "5", "0.01"]).output().unwrap();
         assert_eq!(ended.stdout, b"gone\n", "{ended:?}");
         assert_eq!(processes_with(&word), 0);
     }
@@ -98,7 +98,8 @@ fn a_name_with_newlines_hides_nothing_from_its_end() {
                 format!("setsid /bin/sh -c '{hidden}' {word} & exec 1>&-; wait"),
             ] {
                 let (_child, process, started) = start(shell, &script);
-                let ended = Command::new(shell).args(["-c", END, "hotcell", &process, &started, "0"]).output().unwrap();
+                let ended =
+                    Command::new(shell).args(["-c", END, "hotcell", &process, &started, "0", "0"]).output().unwrap();
                 assert_eq!(ended.stdout, b"gone\n", "{ended:?}");
                 assert_eq!(processes_with(&word), 0, "{shell} {script}");
             }
@@ -124,7 +125,7 @@ fn a_command_whose_first_thread_is_dead_is_ended() {
         let (_child, process, started) = start(shell, &format!("exec {python} -c \"{HEADLESS}\""));
         let threads = || std::fs::read_dir(format!("/proc/{process}/task")).map_or(0, Iterator::count);
         assert_eq!(threads(), 2);
-        let ended = Command::new(shell).args(["-c", END, "hotcell", &process, &started, "0"]).output().unwrap();
+        let ended = Command::new(shell).args(["-c", END, "hotcell", &process, &started, "0", "0"]).output().unwrap();
         assert_eq!(ended.stdout, b"gone\n", "{ended:?}");
         assert!(threads() <= 1, "{shell}");
     }
@@ -180,7 +181,7 @@ fn a_number_that_is_somebody_elses_now_is_left_alone() {
     until(|| processes_with(&word) == 1);
     let other: u64 = started.parse::<u64>().unwrap() + 1;
     let ended =
-        Command::new("/bin/sh").args(["-c", END, "hotcell", &process, &other.to_string(), "0"]).output().unwrap();
+        Command::new("/bin/sh").args(["-c", END, "hotcell", &process, &other.to_string(), "0", "0"]).output().unwrap();
     assert_eq!(ended.stdout, b"gone\n");
     assert_eq!(processes_with(&word), 1);
 }
