@@ -358,11 +358,14 @@ async fn what_was_asked_to_end_is_ended_with_all_it_started() {
     }
     // Dropping the handle, or a kill, does not wait until the time is over that daemons have.
     for dropped in [true, false] {
-        let (leader, daemon) = (marker(), marker());
-        let process = sandbox.spawn(sh(&format!("setsid sleep {daemon} & sleep {leader}"))).await.unwrap();
+        let (leader, daemon, other) = (marker(), marker(), marker());
+        let others = sandbox.spawn(sh(&format!("exec sleep {other}"))).await.unwrap();
+        let process = sandbox.spawn(sh(&format!("setsid sh -c 'exec sleep {daemon}' & sleep {leader}"))).await.unwrap();
         eventually("they run", || processes_with(&leader).len() == 1 && processes_with(&daemon).len() == 1).await;
         process.stop(long).await.unwrap();
         eventually("it has ended", || processes_with(&leader).is_empty()).await;
+        // It has its time whatever else runs.
+        tokio::time::sleep(Duration::from_secs(1)).await;
         assert_eq!(processes_with(&daemon).len(), 1);
         if dropped {
             drop(process);
@@ -371,7 +374,26 @@ async fn what_was_asked_to_end_is_ended_with_all_it_started() {
             assert_eq!(process.wait().await.unwrap().status, Status::Signaled(15));
         }
         eventually("nothing is left", || processes_with(&daemon).is_empty()).await;
+        assert_eq!(processes_with(&other).len(), 1);
+        others.kill().await.unwrap();
+        assert_eq!(others.wait().await.unwrap().status, Status::Canceled);
     }
+}
+
+#[tokio::test]
+async fn limits_hold_until_the_last_of_a_command_has_ended() {
+    let Some(engine) = engine("limits_hold_until_the_last_of_a_command_has_ended").await else { return };
+    let sandbox = engine.create(&Policy::default()).await.unwrap();
+    let daemon = marker();
+    let config =
+        sh(&format!("setsid sh -c 'echo; exec sleep {daemon}' & exec sleep 600")).timeout(Duration::from_secs(2));
+    let mut process = sandbox.spawn(config).await.unwrap();
+    let mut output = process.take_io().output.unwrap();
+    output.next().await;
+    process.stop(Duration::from_secs(3600)).await.unwrap();
+    let ended = tokio::time::timeout(LONG, process.wait()).await.expect("it goes on");
+    assert_eq!(ended.unwrap().status, Status::TimedOut);
+    eventually("nothing is left", || processes_with(&daemon).is_empty()).await;
 }
 
 #[tokio::test]

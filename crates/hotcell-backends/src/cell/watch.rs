@@ -2,7 +2,6 @@
 
 use std::pin::{Pin, pin};
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 use hotcell_core::backend::ProcessError;
@@ -54,18 +53,24 @@ impl Watch {
             let ended = self.kill(&mut running).await;
             return self.outcome(started, before, ended, Some(forced)).await;
         }
+        // Limits hold until the end; one that was reached is not waited for again.
+        let mut limit = pin!(async {
+            match forced {
+                Status::Canceled => limit.await,
+                _ => std::future::pending().await,
+            }
+        });
         let mut over = pin!(tokio::time::sleep(grace));
         let _ = running.signaler().signal(SIGTERM).await;
         let forced = tokio::select! {
             biased;
             ended = running.wait() => {
-                self.kill_rest(&running, over, asked).await;
+                let reached = self.kill_rest(&running, limit, over, asked).await;
                 // Who was asked to end and did has ended by itself; who took too long has not.
-                let forced = (forced != Status::Canceled).then_some(forced);
+                let forced = reached.or((forced != Status::Canceled).then_some(forced));
                 return self.outcome(started, before, ended.ok(), forced).await;
             }
-            // Limits hold until the end.
-            status = limit, if forced == Status::Canceled => status,
+            status = &mut limit => status,
             () = asked.killed() => forced,
             () = &mut over => forced,
         };
@@ -97,24 +102,30 @@ impl Watch {
     }
 
     /// Kills what an ended command has left behind: what shuts down behind its shell, within the time that was given to both, and daemons.
-    async fn kill_rest(&self, running: &Running, over: Pin<&mut Sleep>, mut asked: Asked) {
-        // Whether something is left of it can be seen only where nothing else runs; others are not waited for.
-        let is_alone = self.shared.running.load(Ordering::Relaxed) <= 1;
-        let unseen = after((!is_alone).then_some(GRACE));
+    /// Returns the limit that was reached meanwhile.
+    async fn kill_rest(
+        &self,
+        running: &Running,
+        limit: Pin<&mut impl Future<Output = Status>>,
+        over: Pin<&mut Sleep>,
+        mut asked: Asked,
+    ) -> Option<Status> {
+        // Whether something is left of it can be seen only where nothing else runs: elsewhere all of the time passes.
         let quiet = async {
             while self.shared.cell.sample().await.is_ok_and(|sample| sample.tasks > 0) {
                 tokio::time::sleep(LOOK_INTERVAL).await;
             }
         };
-        tokio::select! {
-            () = quiet => {}
-            () = asked.killed() => {}
-            () = unseen => {}
-            () = over => {}
-        }
+        let reached = tokio::select! {
+            () = quiet => None,
+            status = limit => Some(status),
+            () = asked.killed() => None,
+            () = over => None,
+        };
         let _ = running.signaler().kill_tree().await;
         // The init does one thing after the other: when it answers this, they are gone.
         let _ = tokio::time::timeout(PATIENCE, self.shared.cell.sample()).await;
+        reached
     }
 
     /// Returns when everything in the box together has used the CPU time that the command may use.

@@ -32,7 +32,8 @@ pub trait SandboxedProcess: Send + Sync {
 
     /// Like [`SandboxedProcess::kill`], but politely: SIGTERM to its process group first, and what of it and its descendants still runs
     /// when `grace` is over is killed. One that ended within that time has ended by itself, one that did not was
-    /// [`Status::Canceled`](crate::outcome::Status::Canceled). This does not wait for the end.
+    /// [`Status::Canceled`](crate::outcome::Status::Canceled). This does not wait for the end. Where other commands
+    /// run in the box, the end may be told only when `grace` is over: what still runs may be theirs.
     async fn stop(&self, grace: Duration) -> Result<(), ProcessError>;
 
     /// Changes the size of its terminal.
