@@ -202,18 +202,27 @@ async fn a_call_that_ends_before_its_process_is_ready_takes_no_place() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn code_that_is_interrupted_before_it_begins_ends_and_the_variables_stay() {
     let Some(place) = Place::open("lifetime::early", "python3").await else { return };
-    let stop = "import os, threading\nx = 5\ndef stop():\n    open('/tmp/stopped', 'w').write(str(os.getpid()))\n    os.kill(os.getpid(), 19)\n\
-                threading.Timer(0.01, stop).start()";
-    place.tell("python", stop).await;
+    let stop = "import os, threading\nx = 5\ndef stop():\n    open('/tmp/stopped', 'w').write(str(os.getpid()))\n    \
+                os.kill(os.getpid(), 19)\nthreading.Timer(0.01, stop).start()";
     let is_stopped = "until grep -q 'State:.T' /proc/$(cat /tmp/stopped)/status; do sleep 0.05; done";
-    assert_eq!(place.run(Code::new("bash", is_stopped)).await.status, CodeStatus::Done);
     let go_on = "pid=$(cat /tmp/stopped)\n\
                  until grep -q 'ShdPnd:.*2$' /proc/$pid/status; do sleep 0.05; done; kill -CONT $pid";
-    let endless = Code::new("python", "import time\ntime.sleep(1000)").context("main").timeout(SHORT);
-    let (output, helper) = tokio::join!(place.run(endless), place.run(Code::new("bash", go_on)));
-    assert_eq!((output.status, output.context_was_replaced), (CodeStatus::TimedOut, false));
-    assert_eq!(helper.status, CodeStatus::Done);
-    assert_eq!(value(&place.tell("python", "x").await), "5");
+    for dropped in [false, true] {
+        place.tell("python", stop).await;
+        assert_eq!(place.run(Code::new("bash", is_stopped)).await.status, CodeStatus::Done);
+        let endless = Code::new("python", "import time\ntime.sleep(1000)").context("main");
+        let call = async {
+            if dropped {
+                assert!(tokio::time::timeout(SHORT, place.run(endless)).await.is_err());
+            } else {
+                let output = place.run(endless.timeout(SHORT)).await;
+                assert_eq!((output.status, output.context_was_replaced), (CodeStatus::TimedOut, false));
+            }
+        };
+        let ((), helper) = tokio::join!(call, place.run(Code::new("bash", go_on)));
+        assert_eq!(helper.status, CodeStatus::Done);
+        assert_eq!(value(&place.tell("python", "x").await), "5", "dropped: {dropped}");
+    }
     place.close().await;
 }
 
