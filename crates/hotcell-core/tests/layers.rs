@@ -2,7 +2,7 @@
 
 #![allow(clippy::expect_used, clippy::panic, clippy::unwrap_used, reason = "tests assert by panicking")]
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use hotcell_core::capability::Control;
 use hotcell_core::config::{Config, Layer, Origin, environment_config};
@@ -281,6 +281,44 @@ fn protected_names_hold_in_every_writable_tree() {
     assert!(!paths("[filesystem]\nwrite = [\"/a\", \"/a/.git/hooks\"]").contains(&"/a/.git/hooks".to_owned()));
     // Naming it readable is no reason to let it be created.
     assert!(paths("[filesystem]\nwrite = [\"/a\"]\nread = [\"/a/.git/hooks\"]").contains(&"/a/.git/hooks".to_owned()));
+}
+
+#[test]
+fn single_places_are_protected_in_the_tree_that_holds_them() {
+    let with_places = |toml: &str, places: &[&str]| {
+        let mut policy = policy(&user(toml));
+        policy.filesystem.protect = Vec::new();
+        policy.filesystem.protect_paths = places.iter().map(PathBuf::from).collect();
+        policy
+    };
+    let places = ["/a/x/mine.toml", "/b/mine.toml", "/c/mine.toml", "/d/mine.toml"];
+    let held = with_places(
+        "[filesystem]\nwrite = [\"/a\", \"/d\", \"/d/mine.toml\"]\noverlay = [\"/b\"]\nread = [\"/c\"]",
+        &places,
+    );
+    let protected = held.filesystem.protected_paths();
+    let protected: Vec<_> = protected.iter().map(|place| (place.path.to_str().unwrap(), place.access)).collect();
+    assert_eq!(protected, [("/a/x/mine.toml", Access::Write), ("/b/mine.toml", Access::Overlay)]);
+    for (path, expected) in [
+        ("/a/x/mine.toml", Access::Read),
+        ("/a/x/mine.toml/below", Access::Read),
+        ("/a/x", Access::Write),
+        ("/a/mine.toml", Access::Write),
+        ("/b/mine.toml", Access::Read),
+        ("/d/mine.toml", Access::Write),
+    ] {
+        assert_eq!(access(&held, path), expected, "{path}");
+    }
+    // Both lists hold in what two policies grant.
+    let other = with_places("[filesystem]\nwrite = [\"/a\"]", &["/a/other", "/a/x/mine.toml"]);
+    let both = held.narrow(&other);
+    assert_eq!(both.filesystem.protect_paths.len(), 5);
+    assert_eq!((access(&both, "/a/other"), access(&both, "/a/x/mine.toml")), (Access::Read, Access::Read));
+    assert!(both.is_at_most(&held) && both.is_at_most(&other) && !held.is_at_most(&other));
+    // Policies are shown as ever where there are none.
+    let shown = |policy: &Policy| serde_json::to_value(&policy.filesystem).unwrap();
+    assert_eq!(shown(&other)["protect_paths"], serde_json::json!(["/a/other", "/a/x/mine.toml"]));
+    assert!(shown(&Policy::default()).get("protect_paths").is_none());
 }
 
 #[test]

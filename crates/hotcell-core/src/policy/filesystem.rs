@@ -85,6 +85,10 @@ pub struct FilesystemPolicy {
     /// Names, relative to the top of every writable tree, that the code cannot change; sorted, unique.
     #[serde(serialize_with = "lossy_paths")]
     pub protect: Vec<PathBuf>,
+    /// Single places that the code cannot change where they are in a writable tree: absolute, without `.` and `..`, links not
+    /// resolved; sorted, unique.
+    #[serde(serialize_with = "lossy_paths", skip_serializing_if = "Vec::is_empty")]
+    pub protect_paths: Vec<PathBuf>,
 }
 
 impl Default for FilesystemPolicy {
@@ -92,7 +96,7 @@ impl Default for FilesystemPolicy {
     fn default() -> Self {
         let mut protect: Vec<PathBuf> = DEFAULT_PROTECTED.iter().map(|entry| PathBuf::from(entry.name)).collect();
         protect.sort();
-        Self { rules: Vec::new(), protect }
+        Self { rules: Vec::new(), protect, protect_paths: Vec::new() }
     }
 }
 
@@ -118,13 +122,17 @@ impl FilesystemPolicy {
         let Some(path) = normalize(path) else { return Access::Deny };
         let Some(rule) = self.nearest_rule(&path) else { return Access::Deny };
         let inside = path.strip_prefix(&rule.path).unwrap_or(&path);
-        if rule.access >= Access::Overlay && self.names_beneath(&rule.path).any(|name| inside.starts_with(name)) {
-            return Access::Read;
-        }
-        rule.access
+        let is_protected = || {
+            let mut places = self.protect_paths.iter().filter_map(|place| place.strip_prefix(&rule.path).ok());
+            // A rule for the place itself is meant.
+            places.any(|place| !place.as_os_str().is_empty() && inside.starts_with(place))
+                || self.names_beneath(&rule.path).any(|name| inside.starts_with(name))
+        };
+        if rule.access >= Access::Overlay && is_protected() { Access::Read } else { rule.access }
     }
 
-    /// The places that the protected names stand for, in all trees that can be written, sorted.
+    /// The places that the protected names stand for, in all trees that can be written, and the single protected places that are in
+    /// one, sorted.
     ///
     /// A place that a rule makes writable by name is not among them: whoever named it meant it. A tree that starts inside a
     /// protected name's path is covered too: with `.git/hooks` protected and `/src/.git` writable, `/src/.git/hooks`
@@ -132,8 +140,9 @@ impl FilesystemPolicy {
     pub fn protected_paths(&self) -> Vec<ProtectedPath> {
         let mut protected: Vec<ProtectedPath> = Vec::new();
         for rule in self.rules.iter().filter(|rule| rule.access >= Access::Overlay) {
-            for name in self.names_beneath(&rule.path) {
-                let path = rule.path.join(name);
+            let names = self.names_beneath(&rule.path).map(|name| rule.path.join(name));
+            let places = self.protect_paths.iter().filter(|place| place.starts_with(&rule.path)).cloned();
+            for path in names.chain(places) {
                 let named_writable =
                     self.rules.iter().any(|other| other.path == path && other.access >= Access::Overlay);
                 let above = path.parent().and_then(|parent| self.nearest_rule(parent));

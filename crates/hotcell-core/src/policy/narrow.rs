@@ -1,6 +1,7 @@
 //! Comparing policies, and combining two so that neither is exceeded.
 
-use std::path::Path;
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
 
 use super::{
     Access, ContainerPolicy, EnvPolicy, FilesystemPolicy, Limit, Limits, PathRule, Policy, ProcessPolicy, RemotePolicy,
@@ -96,10 +97,11 @@ fn stricter_isolation(parent: Option<Isolation>, child: Option<Isolation>) -> Op
 
 impl FilesystemPolicy {
     fn narrow(&self, child: &Self) -> Self {
-        let mut protect: Vec<_> = self.protect.iter().chain(&child.protect).cloned().collect();
-        protect.sort();
-        protect.dedup();
-        let mut both = Self { rules: Vec::new(), protect };
+        let mut both = Self {
+            rules: Vec::new(),
+            protect: all_of(&self.protect, &child.protect),
+            protect_paths: all_of(&self.protect_paths, &child.protect_paths),
+        };
         let mut rules: Vec<&PathRule> = self.rules.iter().chain(&child.rules).collect();
         rules.sort_by_key(|rule| rule.path.components().count());
         for PathRule { path, .. } in rules {
@@ -136,6 +138,11 @@ impl FilesystemPolicy {
         let mut denials = other.rules.iter().filter(|rule| rule.access == Access::Deny);
         grants_no_more && denials.all(|rule| denied(&rule.path))
     }
+}
+
+/// What is in either list, sorted, once.
+fn all_of(some: &[PathBuf], others: &[PathBuf]) -> Vec<PathBuf> {
+    some.iter().chain(others).collect::<BTreeSet<_>>().into_iter().cloned().collect()
 }
 
 impl Limits {

@@ -11,7 +11,8 @@
 //! above one. A project file can only tighten, also beside `--policy`: whoever wants one to be obeyed entirely names
 //! it with `--policy`, and then it is not read a second time.
 //!
-//! Where the box may write one of the files, it is protected: it is the policy of the next run.
+//! Where the box may write one of the files, or where the user's own would be, that is protected, with the links that lead to it: it
+//! is the policy of the next run.
 //!
 //! A user file must belong to the user or to root. No file with somebody else's word in it is obeyed: one that
 //! others may write is an error.
@@ -129,11 +130,11 @@ pub struct Settings {
 impl Settings {
     /// Reads all layers and makes one policy of them.
     pub fn load(request: &Request) -> Result<Self, SettingsError> {
-        let Read { layers, sources, cwd, root, home } = Read::all(request)?;
+        let Read { layers, sources, own_place, cwd, root, home } = Read::all(request)?;
         let not_shown = view::why_not_shown(&cwd, home.as_deref());
         let (preset, languages) = (resolve_preset(&layers).cloned(), resolve_languages(&layers));
         let mut policy = resolve(&layers, &Context { root, home })?;
-        sources::protect(&mut policy.filesystem, &sources, &layers);
+        sources::protect(&mut policy.filesystem, sources.iter().chain(&own_place), &layers);
         remote::check_server(policy.runtime, &policy.remote)?;
         start_in_view(&mut policy, &cwd, not_shown)?;
         Ok(Self { policy, sources, preset, languages })
@@ -144,6 +145,8 @@ impl Settings {
 struct Read {
     layers: Layers,
     sources: Vec<PathBuf>,
+    /// Where the user's own file is or would be, also where another was read.
+    own_place: Option<PathBuf>,
     cwd: PathBuf,
     root: PathBuf,
     home: Option<PathBuf>,
@@ -155,11 +158,10 @@ impl Read {
         let home = request.home();
         let environment = environment_config(request.environment.iter().cloned())?;
 
+        let own_place = locate::user_file(request, home.as_deref());
         let own = match named_policy_file(request)? {
             Some(file) => Some(file::read_named(&file)?),
-            None => {
-                locate::user_file(request, home.as_deref()).map(|file| file::read_own(&file)).transpose()?.flatten()
-            }
+            None => own_place.as_deref().map(file::read_own).transpose()?.flatten(),
         };
         let project = match locate::project_file(&cwd, home.as_deref())? {
             Some(file) => Some(file::read_project(&file, &cwd)?)
@@ -188,7 +190,7 @@ impl Read {
             }
         }
         remote::complete(&mut layers, request, &remote::KeyPlaces { cwd: &cwd, own_file, home: home.as_deref() })?;
-        Ok(Self { layers, sources, cwd, root, home })
+        Ok(Self { layers, sources, own_place, cwd, root, home })
     }
 }
 

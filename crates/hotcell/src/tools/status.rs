@@ -30,7 +30,7 @@ pub struct SandboxStatusResult {
     pub network: String,
     /// Which paths of the host can be seen, with which access. Everything else is hidden, but for read-only system directories.
     pub paths: Vec<PathAccess>,
-    /// Names that cannot be changed in writable trees.
+    /// Names that cannot be changed in writable trees, and single places in them.
     pub protected: Vec<String>,
     /// How much may be used.
     pub limits: Vec<LimitShown>,
@@ -174,7 +174,13 @@ fn status(shared: &Shared) -> SandboxStatusResult {
             .iter()
             .map(|rule| PathAccess { path: text::path(&rule.path), access: rule.access.to_string() })
             .collect(),
-        protected: policy.filesystem.protect.iter().map(|name| text::path(name)).collect(),
+        protected: policy
+            .filesystem
+            .protect
+            .iter()
+            .chain(&policy.filesystem.protect_paths)
+            .map(|name| text::path(name))
+            .collect(),
         limits: limits(shared),
         controls: shared.report.controls.iter().map(control).collect(),
         processes: processes(shared),

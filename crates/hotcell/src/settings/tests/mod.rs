@@ -303,7 +303,7 @@ fn the_box_cannot_write_the_policy_of_the_next_run() {
     request.policy_file = Some("sub/mine.toml".into());
     let access = |request: &Request, path: &Path| {
         let files = Settings::load(request).unwrap().policy.filesystem;
-        assert!(files.protect.is_sorted());
+        assert!(files.protect_paths.is_sorted());
         files.effective_access(path)
     };
     assert_eq!(access(&request, &policy_file), Access::Read);
@@ -324,4 +324,81 @@ fn the_box_cannot_write_the_policy_of_the_next_run() {
     place.write("project/sub/mine.toml", "[filesystem]\nwrite = [\".\"]\nunprotect = [\"sub/mine.toml\"]\n");
     request.policy_file = Some("sub/mine.toml".into());
     assert_eq!(access(&request, &policy_file), Access::Write);
+}
+
+/// What a box of this request can do to the path.
+#[track_caller]
+fn access(request: &Request, path: &Path) -> Access {
+    Settings::load(request).unwrap().policy.filesystem.effective_access(path)
+}
+
+#[test]
+fn a_file_that_was_read_is_protected_in_its_own_tree_alone() {
+    let place = Place::new();
+    fs::create_dir(place.path("other")).unwrap();
+    let mine = place.write("project/mine.toml", "");
+    let mut request = place.request("project");
+    flag(&mut request, "filesystem.write", "--write", ".");
+    flag(&mut request, "filesystem.write", "--write", "../other");
+    request.policy_file = Some("mine.toml".into());
+    assert_eq!(access(&request, &mine), Access::Read);
+    assert_eq!(access(&request, &place.path("other/mine.toml")), Access::Write);
+    let files = Settings::load(&request).unwrap().policy.filesystem;
+    assert_eq!(files.protect_paths, [mine]);
+    // Where the box writes nothing, there is nothing to protect.
+    assert!(Settings::load(&place.request("project/sub")).unwrap().policy.filesystem.protect_paths.is_empty());
+}
+
+#[test]
+fn the_users_own_file_is_protected_also_where_it_was_not_read() {
+    let place = Place::new();
+    let own = place.path(USER_FILE);
+    let mut request = place.request("project");
+    flag(&mut request, "filesystem.write", "--write", place.path("home").to_str().unwrap());
+    assert_eq!(access(&request, &own), Access::Read, "it does not exist yet");
+    place.write(USER_FILE, "");
+    place.write("mine.toml", "");
+    request.policy_file = Some(place.path("mine.toml"));
+    assert_eq!(access(&request, &own), Access::Read, "another file was read");
+    assert_eq!(access(&request, &place.path("home/.config/hotcell/x")), Access::Write);
+}
+
+#[test]
+fn every_link_on_the_way_to_a_file_is_protected() {
+    let place = Place::new();
+    let mut request = place.request("project");
+    flag(&mut request, "filesystem.write", "--write", place.0.to_str().unwrap());
+    flag(&mut request, "filesystem.write", "--write", ".");
+    // A linked directory above it, relative and by way of its parent.
+    fs::create_dir(place.path("dotfiles")).unwrap();
+    fs::rename(place.path("home/.config"), place.path("dotfiles/config")).unwrap();
+    symlink("../dotfiles/./config", place.path("home/.config")).unwrap();
+    // A chain of links, one of them absolute.
+    place.write("project/sub/real.toml", "");
+    symlink("sub/real.toml", place.path("project/second.toml")).unwrap();
+    symlink(place.path("project/second.toml"), place.path("project/first.toml")).unwrap();
+    request.policy_file = Some("first.toml".into());
+    let mut expected = [
+        "dotfiles/config/hotcell/hotcell.toml",
+        "home/.config",
+        "project/first.toml",
+        "project/second.toml",
+        "project/sub/real.toml",
+    ]
+    .map(|name| place.path(name));
+    expected.sort();
+    assert_eq!(Settings::load(&request).unwrap().policy.filesystem.protect_paths, expected);
+    // Links that lead nowhere end.
+    symlink("hotcell.toml", place.path("dotfiles/config/hotcell/hotcell.toml")).unwrap();
+    assert_eq!(access(&request, &place.path("dotfiles/config/hotcell/hotcell.toml")), Access::Read);
+}
+
+#[test]
+fn names_are_unprotected_however_they_are_written() {
+    let place = Place::new();
+    let mine =
+        place.write("project/sub/mine.toml", "[filesystem]\nwrite = [\".\"]\nunprotect = [\"./sub/./mine.toml\"]\n");
+    let mut request = place.request("project");
+    request.policy_file = Some("sub/mine.toml".into());
+    assert_eq!(access(&request, &mine), Access::Write);
 }
