@@ -152,12 +152,15 @@ impl Requests {
     async fn pass(&self, parts: Parts, body: Bytes) -> Answer {
         let no_message =
             Refusal { status: StatusCode::BAD_REQUEST, why: "the body is not one message of the protocol" };
-        let answer = self.service.handle(Request::from_parts(parts, Full::new(body))).await;
+        let mut answer = self.service.handle(Request::from_parts(parts, Full::new(body))).await;
         // The guard has seen the type of the body: this is about what is in it.
-        match answer.status() == StatusCode::UNSUPPORTED_MEDIA_TYPE {
-            true => refuse(&no_message),
-            false => answer,
+        if answer.status() == StatusCode::UNSUPPORTED_MEDIA_TYPE {
+            return refuse(&no_message);
         }
+        if answer.status().is_client_error() || answer.status().is_server_error() {
+            answer.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
+        }
+        answer
     }
 
     /// Whether rmcp has not given this session up by itself.

@@ -75,6 +75,8 @@ fn a_refusal_ends_the_connection() {
     refused(403, "GET", &[host, token, ("Origin", "https://evil.test")]);
     refused(404, "GET", &[host, token, ("Mcp-Session-Id", "nobody's")]);
     refused(405, "PUT", &[host, token]);
+    refused(406, "GET", &[host, token]);
+    refused(400, "GET", &[host, token, ("Accept", "text/event-stream")]);
     refused(415, "POST", &[host, token]);
 }
 
