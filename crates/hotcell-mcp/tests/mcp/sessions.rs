@@ -161,7 +161,7 @@ fn a_session_with_a_process_in_the_background_is_not_idle() {
 
 #[test]
 fn no_session_is_for_ever() {
-    let short = |options: &mut HttpOptions| options.sessions.total = Duration::from_millis(1500);
+    let short = |options: &mut HttpOptions| options.sessions.total = Duration::from_secs(5);
     let Some(server) = Server::start("no_session_is_for_ever", short) else { return };
     let session = Session::begin(server.address, FIRST);
     let word = linger(&session);
