@@ -328,7 +328,7 @@ fn no_snippet_describes_what_could_not_be_served() {
     }
     place.file("tokens", "a-token-that-others-can-read\n");
     let home = place.home();
-    let refused: [&[&str]; 11] = [
+    let refused: [&[&str]; 12] = [
         &["--tools", "no_such_tool"],
         &["--workspace", "/no/such/place"],
         &["--workspace", home.to_str().unwrap()],
@@ -336,6 +336,7 @@ fn no_snippet_describes_what_could_not_be_served() {
         &["--memory", "none"],
         &["--isolation", "microvm", "--runtime", "native"],
         &["--http", "0.0.0.0:7700", "--allow-host", "box.example"],
+        &["--http", "0.0.0.0:7700", "--insecure-bind", "--allow-host", "https://box.example"],
         &["--http", "127.0.0.1:7700", "--allow-origin", "*"],
         &["--http", "127.0.0.1:7700", "--max-sessions", "0"],
         &["--http", "127.0.0.1:7700", "--token-file", "tokens"],

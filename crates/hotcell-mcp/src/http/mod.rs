@@ -86,6 +86,7 @@ impl HttpOptions {
         if !address.ip().is_loopback() && self.tls.is_none() && !self.insecure {
             return Err(HttpError::Public(address));
         }
+        Names::new(address, &self.names, self.tls.is_some()).map_err(HttpError::Name)?;
         match self.origins.iter().find(|origin| !is_origin(origin)) {
             Some(origin) => Err(HttpError::Origin(origin.clone())),
             None => Ok(()),
