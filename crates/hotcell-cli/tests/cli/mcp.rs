@@ -380,7 +380,7 @@ fn a_snippet_says_what_is_not_in_it() {
     let public = ["0.0.0.0:7700", "--insecure-bind", "--allow-host", "box.example"];
     let (named, told) = url(&public);
     assert_eq!(named, "http://box.example:7700/mcp");
-    assert!(told.contains("without --token-file"), "{told}");
+    assert!(told.contains("without --token-file") && told.contains("its https address"), "{told}");
     assert_eq!(
         url(&["0.0.0.0:7700", "--insecure-bind", "--allow-host", "box.example:80"]).0,
         "http://box.example:80/mcp"
@@ -388,6 +388,7 @@ fn a_snippet_says_what_is_not_in_it() {
     assert_eq!(url(&["10.1.2.3:7700", "--insecure-bind"]).0, "http://10.1.2.3:7700/mcp");
     let (local, told) = url(&["127.0.0.1:7700", "--allow-host", "box.example", "--token-file", "new-tokens"]);
     assert_eq!(local, "http://127.0.0.1:7700/mcp");
+    assert!(!told.contains("its https address"), "{told}");
     assert!(!told.contains("without --token-file") && !place.project().join("new-tokens").exists(), "{told}");
     let nameless = ["mcp", "--print-config", "cursor", "--http", "0.0.0.0:7700", "--insecure-bind"];
     place.hotcell(&nameless).assert_refused(&["0.0.0.0", "--allow-host NAME"]);

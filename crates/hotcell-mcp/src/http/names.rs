@@ -6,8 +6,8 @@ use std::net::{Ipv6Addr, SocketAddr};
 #[derive(Debug)]
 pub(super) struct Names {
     names: Vec<Name>,
-    /// What a client means that says no port.
-    default_port: u16,
+    /// What a client can mean that says no port.
+    usual_ports: &'static [u16],
 }
 
 #[derive(Debug)]
@@ -32,15 +32,15 @@ impl Names {
             let (host, port) = parse(name).ok_or_else(|| name.clone())?;
             names.push(Name { host: host.to_owned(), port });
         }
-        Ok(Self { names, default_port: if tls { 443 } else { 80 } })
+        // Without TLS of its own, a proxy in front may have it.
+        Ok(Self { names, usual_ports: if tls { &[443] } else { &[80, 443] } })
     }
 
     /// Whether a request for this host and port is for this server.
     pub(super) fn know(&self, authority: &str) -> bool {
         let Some((host, port)) = parse(authority) else { return false };
-        let port = port.unwrap_or(self.default_port);
-        let same = |name: &Name| name.host.eq_ignore_ascii_case(host) && name.port.is_none_or(|known| known == port);
-        self.names.iter().any(same)
+        let is_meant = |known: u16| port.map_or(self.usual_ports.contains(&known), |port| port == known);
+        self.names.iter().any(|name| name.host.eq_ignore_ascii_case(host) && name.port.is_none_or(is_meant))
     }
 }
 
@@ -114,6 +114,15 @@ mod tests {
         check(&names, &["box.example:8443"], &["box.example", "box.example:7000", "box.example:443", "evil.test:8443"]);
         // No port is the usual one.
         check(&names, &["plain.example:80", "plain.example"], &["plain.example:7000"]);
+    }
+
+    #[test]
+    fn the_usual_port_behind_a_proxy_is_the_proxys() {
+        let given = ["secure.example:443".to_owned(), "plain.example:80".to_owned()];
+        let behind = Names::new("0.0.0.0:7000".parse().unwrap(), &given, false).unwrap();
+        check(&behind, &["secure.example", "secure.example:443", "plain.example"], &["secure.example:80"]);
+        let itself = Names::new("0.0.0.0:443".parse().unwrap(), &given, true).unwrap();
+        check(&itself, &["secure.example", "plain.example:80"], &["plain.example"]);
     }
 
     #[test]

@@ -39,7 +39,7 @@ pub(crate) struct McpArguments {
 }
 
 /// How the server is reached, if not by stdin and stdout.
-#[derive(Debug, Args)]
+#[derive(Debug, Clone, Args)]
 pub(crate) struct HttpFlags {
     /// Serve over HTTP at this address and port, to many clients with a box each; port 0 is any that is free
     #[arg(long, value_name = "ADDRESS", help_heading = "HTTP")]

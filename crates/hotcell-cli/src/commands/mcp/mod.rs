@@ -47,9 +47,9 @@ async fn describe(client: Client, arguments: McpArguments) -> Result<u8, Failure
     if let Some(address) = arguments.http.http {
         http::check(address, &arguments.http)?;
     }
-    let token_file = arguments.http.token_file.clone();
+    let http = arguments.http.clone();
     host(arguments).await?.close().await;
-    snippet::print(client, &way, token_file.as_deref())
+    snippet::print(client, &way, &http)
 }
 
 async fn serve(arguments: McpArguments) -> Result<u8, Failure> {

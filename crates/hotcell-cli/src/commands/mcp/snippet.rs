@@ -56,7 +56,7 @@ pub(super) fn way(client: Client, arguments: &McpArguments) -> Result<Way, Failu
 }
 
 /// Prints the snippet to stdout, and to stderr where it goes and what else to know.
-pub(super) fn print(client: Client, way: &Way, token_file: Option<&Path>) -> Result<u8, Failure> {
+pub(super) fn print(client: Client, way: &Way, http: &HttpFlags) -> Result<u8, Failure> {
     let written = output::to_stdout(&client.snippet(way))?;
     output::message(&client.place(way));
     match way {
@@ -77,8 +77,13 @@ pub(super) fn print(client: Client, way: &Way, token_file: Option<&Path>) -> Res
         }
         Way::Url(_) => {
             client.token_comes_from().into_iter().for_each(output::message);
-            if token_file.is_none() {
+            if http.token_file.is_none() {
                 output::message("without --token-file the server has another token in every run");
+            }
+            if http.insecure_bind && http.tls_cert.is_none() {
+                output::message(
+                    "if a proxy in front of the server has TLS, give clients its https address in place of this one",
+                );
             }
         }
     }
