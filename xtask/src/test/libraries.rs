@@ -20,8 +20,15 @@ const NODE: &str = "HOTCELL_TEST_NODE";
 const PACKAGES: &str = "matplotlib==3.11.2\npandas==3.1.1\n";
 const NODE_VERSION: &str = "22.23.3";
 
-/// Finds them, or installs them, a minute each; tells tests where they are, and counts what there is not.
-pub(super) fn provide(tally: &mut Tally) -> Environment {
+/// The tests that use them.
+const TESTS: &str = include_str!("../../../crates/hotcell/tests/interpreter/libraries.rs");
+
+/// Finds them, or installs them, a minute each; tells tests where they are, and counts what there is not. A filter that leaves out all
+/// tests that use them needs none.
+pub(super) fn provide(filter: Option<&str>, tally: &mut Tally) -> Environment {
+    if !filter.is_none_or(could_match) {
+        return Environment::new();
+    }
     let line = progress::begin("libraries that code uses");
     let found = [
         (PYTHON, "matplotlib and pandas", Python::with("libraries", PACKAGES).map(|python| python.directory().into())),
@@ -47,4 +54,24 @@ fn node() -> Result<PathBuf> {
     };
     let package = package.context("npm has no Node for this architecture")?;
     Ok(npm::provide("node", package, NODE_VERSION)?.join("node_modules").join(package))
+}
+
+/// Whether the filter may be a part of the name of such a test: rather too often than never.
+fn could_match(filter: &str) -> bool {
+    filter.rsplit("::").next().is_some_and(|name| TESTS.contains(name))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_filter_for_other_tests_needs_no_libraries() {
+        for filter in ["figures_and_tables_are_shown", "libraries", "libraries::", "raries::figures", "on_a_node"] {
+            assert!(could_match(filter), "{filter}");
+        }
+        for filter in ["protected_paths", "mcp::a_snippet", "figures_and_tables_are_hidden"] {
+            assert!(!could_match(filter), "{filter}");
+        }
+    }
 }

@@ -54,10 +54,10 @@ pub(crate) fn run(arguments: &[String]) -> Verdict {
         long::all(&mut tally)?;
     }
     if let Some(filter) = &options.filter
-        && tally.is_empty()
+        && tally.nothing_ran()
     {
         // A misspelt name must not look like a success.
-        tally.fail(&format!("no test's name contains `{filter}`"));
+        tally.fail(&format!("no test ran whose name contains `{filter}`"));
     }
     Ok(tally.report(under_ci()))
 }
@@ -89,7 +89,7 @@ fn steps(filter: Option<&str>, tally: &mut Tally) -> Result<()> {
         Some(engines) => (engines.environment(), engines.environment_without_engines()),
         None => Default::default(),
     };
-    environment.extend(libraries::provide(tally));
+    environment.extend(libraries::provide(filter, tally));
     let mut inside = environment.clone();
     if let Some(servers) = &servers {
         remote::sdks(servers, engines.as_ref(), filter, tally)?;
