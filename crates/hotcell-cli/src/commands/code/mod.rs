@@ -7,6 +7,7 @@ mod report;
 mod screen;
 mod source;
 mod unkept;
+mod view;
 
 use std::sync::Arc;
 
@@ -42,7 +43,10 @@ pub(crate) fn execute(arguments: CodeArguments) -> Result<u8, Failure> {
     let job = Job { language: arguments.language, source, json: arguments.json, images };
     block_on(async move {
         let pulls = Pulls::new();
-        let (engine, settings) = prepare(flags, defaults, arguments.policy.policy, pulls.listener()).await?;
+        let (engine, mut settings) = prepare(flags, defaults, arguments.policy.policy, pulls.listener()).await?;
+        if view::narrow(&mut settings, &engine.capabilities()) && !job.json {
+            output::message(view::READ_ONLY);
+        }
         let result = in_engine(&engine, settings, job, &pulls).await;
         // Whatever happened, nothing stays behind: this waits until the helper has ended, and with it everything.
         drop(engine);
