@@ -148,8 +148,9 @@ fn a_session_with_a_process_in_the_background_is_not_idle() {
     let test = "a_session_with_a_process_in_the_background_is_not_idle";
     let Some(server) = Server::start(test, short) else { return };
     let session = Session::begin(server.address, FIRST);
-    // Before the other: what is younger than a process that is stopped may end with it.
+    // Before the other, and not in the same tick: what is not older than a process that is stopped may end with it.
     let word = linger(&session);
+    std::thread::sleep(Duration::from_millis(100));
     let started = session.call("exec_shell", json!({ "command": "sleep 600", "background": true })).result();
     let process = &started["structuredContent"]["process"];
     std::thread::sleep(Duration::from_secs(5));
