@@ -116,6 +116,9 @@ fn cgroups(realm: &Realm) -> Vec<String> {
 
 fn find_cgroups(root: &Path, directory: &Path, left: &mut BTreeSet<String>) {
     let Ok(below) = directory.strip_prefix(root) else { return };
+    if was_forgotten_by_podman(directory, below) {
+        return;
+    }
     if !OWN_CGROUPS.iter().any(|own| Path::new(own) == below) {
         left.insert(below.display().to_string());
     }
@@ -124,6 +127,12 @@ fn find_cgroups(root: &Path, directory: &Path, left: &mut BTreeSet<String>) {
             find_cgroups(root, &entry.path(), left);
         }
     }
+}
+
+/// Podman tries once to remove the cgroup of a container that it has removed. If the kernel has not let go of the last process
+/// by then, the cgroup stays: empty, which only one that is removed here was.
+fn was_forgotten_by_podman(directory: &Path, below: &Path) -> bool {
+    below.to_str().is_some_and(|below| below.starts_with("libpod_parent/libpod-")) && fs::remove_dir(directory).is_ok()
 }
 
 fn mounts(realm: &Realm) -> Vec<String> {
