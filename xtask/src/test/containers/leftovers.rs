@@ -132,7 +132,9 @@ fn find_cgroups(root: &Path, directory: &Path, left: &mut BTreeSet<String>) {
 /// Podman tries once to remove the cgroup of a container that it has removed. If the kernel has not let go of the last process
 /// by then, the cgroup stays: empty, which only one that is removed here was.
 fn was_forgotten_by_podman(directory: &Path, below: &Path) -> bool {
-    below.to_str().is_some_and(|below| below.starts_with("libpod_parent/libpod-")) && fs::remove_dir(directory).is_ok()
+    let of_container = below.strip_prefix("libpod_parent").ok().and_then(Path::to_str);
+    of_container.is_some_and(|name| name.starts_with("libpod-") && !name.contains('/'))
+        && fs::remove_dir(directory).is_ok()
 }
 
 fn mounts(realm: &Realm) -> Vec<String> {
@@ -154,6 +156,18 @@ fn foreign_mounts(mountinfo: &str, directory: &Path) -> BTreeSet<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn only_empty_cgroups_of_podmans_are_forgiven() {
+        let root = tempfile::tempdir().unwrap();
+        for made in ["libpod_parent/libpod-empty", "libpod_parent/libpod-used/inside", "docker/empty"] {
+            fs::create_dir_all(root.path().join(made)).unwrap();
+        }
+        let mut left = BTreeSet::new();
+        find_cgroups(root.path(), root.path(), &mut left);
+        let left: Vec<&str> = left.iter().map(String::as_str).collect();
+        assert_eq!(left, ["docker/empty", "libpod_parent/libpod-used", "libpod_parent/libpod-used/inside"]);
+    }
 
     #[test]
     fn what_is_new_is_left() {
